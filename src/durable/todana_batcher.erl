@@ -30,13 +30,19 @@
 -define(CLUSTER_TICK_MS, 50).
 %% After this many bytes the disk is looked at, besides once a second.
 -define(BYTES_PER_CHECK, (16 bsl 20)).
+%% If the last look at the disk of a log that is written here is longer ago, a
+%% batch is not taken before the next one: what the log takes and cannot write
+%% is neither done nor refused.
+-define(LOOK_AFTER_MS, 50).
 
 -record(state, {
     in_flight :: non_neg_integer(),
     %% The sequence that was taken last.
     last = 0 :: non_neg_integer(),
     tick_ms :: pos_integer(),
-    bytes = 0 :: non_neg_integer()
+    bytes = 0 :: non_neg_integer(),
+    %% When the disk was seen to have room.
+    looked_ms = never :: never | integer()
 }).
 
 -record(batch, {
@@ -171,16 +177,30 @@ applied({Sequence, _}, State) ->
 -spec fill(#state{}) -> #state{}.
 fill(#state{in_flight = InFlight} = State) when InFlight >= ?IN_FLIGHT_MAX ->
     State;
-fill(#state{in_flight = InFlight, last = Last} = State) ->
+fill(#state{last = Last} = State) ->
     Oldest = ets:first(?MODULE),
-    IsFar = is_integer(Oldest) andalso Last - Oldest >= ?APART_MAX,
-    case IsFar orelse take(InFlight) of
+    case is_integer(Oldest) andalso Last - Oldest >= ?APART_MAX of
+        true -> State;
+        false -> fill(now_ms(), State)
+    end.
+
+-spec fill(integer(), #state{}) -> #state{}.
+fill(NowMs, #state{looked_ms = LookedMs} = State) when
+    LookedMs =:= never; NowMs - LookedMs > ?LOOK_AFTER_MS
+->
+    case leader() =/= node() orelse todana_disk:has_room() of
         true ->
-            State;
+            fill(NowMs, State#state{looked_ms = NowMs});
+        false ->
+            %% The gate closes soon, and drops what waits.
+            todana_disk:check(),
+            State
+    end;
+fill(NowMs, #state{in_flight = InFlight} = State) ->
+    case take(InFlight) of
         empty ->
             State;
         {Sequence, Bytes} ->
-            NowMs = now_ms(),
             send(#batch{
                 sequence = Sequence,
                 bytes = Bytes,

@@ -8,8 +8,9 @@
 -module(todana_data_dir).
 -moduledoc false.
 
--export([open/2, open/3, close/0, opened/0, server/0, group_exists/1, joined/1,
-         left/1, identity/1, belongs/1, note/2]).
+-export([open/2, open/3, open/4, close/0, opened/0, server/0, group_exists/1,
+         joined/1, left/1, identity/1, belongs/1, note/2]).
+-export([check/1, restored/1, write_terms/2]).
 
 -export_type([durability/0, opened/0, origin/0, noted/0]).
 
@@ -59,33 +60,52 @@ open(DataDir, Durability) -> open(DataDir, Durability, alone).
 -doc "The same, with what a new directory begins with.".
 -spec open(file:filename(), durability(), origin()) ->
     {ok, opened()} | {error, Sentence :: string()}.
-open(DataDir, Durability, Origin) ->
+open(DataDir, Durability, Origin) -> open(DataDir, Durability, Origin, []).
+
+-doc "The same, with what is noted with it in one step.".
+-spec open(file:filename(), durability(), origin(), [noted()]) ->
+    {ok, opened()} | {error, Sentence :: string()}.
+open(DataDir, Durability, Origin, Notes) ->
     Directory = filename:absname(DataDir),
     case persistent_term:get(?MODULE, none) of
         #{data_dir := Directory, durability := Durability} = Opened ->
             {ok, Opened};
         none ->
-            open_new(Directory, Durability, Origin);
+            open_new(Directory, Durability, Origin, Notes);
         #{} ->
             close(),
-            open_new(Directory, Durability, Origin)
+            open_new(Directory, Durability, Origin, Notes)
     end.
 
--spec open_new(file:filename(), durability(), origin()) ->
+-spec open_new(file:filename(), durability(), origin(), [noted()]) ->
     {ok, opened()} | {error, string()}.
-open_new(Directory, Durability, Origin) ->
+open_new(Directory, Durability, Origin, Notes) ->
     maybe
         ok ?= ensure_directory(Directory),
         ok ?= is_usable(Directory),
         ok ?= todana_data_rights:owner(Directory),
         ok ?= lock(Directory),
-        {ok, Opened} ?= identify(Directory, Durability, Origin),
+        {ok, Opened} ?= identify(Directory, Durability, Origin, Notes),
         persistent_term:put(?MODULE, Opened),
         {ok, Opened}
     else
         {error, Sentence} ->
             todana_nif:unlock_file(lock_file(Directory)),
             {error, lists:flatten(["data_dir: ", Sentence])}
+    end.
+
+-doc "Whether this is a data directory, or may become one. Changes nothing.".
+-spec check(file:filename()) -> ok | {error, iodata()}.
+check(DataDir) ->
+    Directory = filename:absname(DataDir),
+    Checked =
+        case file:read_file_info(Directory) of
+            {error, enoent} -> ok;
+            _ -> is_usable(Directory)
+        end,
+    case Checked of
+        ok -> ok;
+        {error, Sentence} -> {error, ["data_dir: ", Sentence]}
     end.
 
 -doc "Ends the group, whose processes have ended, and gives up the lock.".
@@ -147,18 +167,32 @@ it asks whether it still is one, and how it has reached them.
 note(#{data_dir := Directory} = Opened, Facts) ->
     maybe
         {ok, Terms} ?= todana_small_file:read_terms(node_file(Directory)),
-        [_ | _] ?= Facts -- Terms,
-        put_terms(Opened, Facts)
+        Noted = [noted(Fact) || Fact <- Facts],
+        [_ | _] ?= Noted -- Terms,
+        put_terms(Opened, Noted)
     else
         [] -> ok;
         {error, _} = Error -> Error
     end.
 
+%% Earlier versions refuse a file with a pair that they do not know, and skip
+%% what is no pair. A member may go back to one, so a fact that was added
+%% later is a triple.
+-spec noted(noted()) -> tuple().
+noted({cookie_file, File}) -> {cookie_file, optional, File};
+noted({members, _} = Pair) -> Pair.
+
+-spec known([term()]) -> map().
+known(Terms) ->
+    Pairs = [Pair || {_, _} = Pair <- Terms],
+    Optional = [{Key, Value} || {Key, optional, Value} <- Terms],
+    maps:from_list(Pairs ++ Optional).
+
 -doc "What the file `node' says, for who decides how to open a directory.".
 -spec identity(file:filename()) -> {ok, map()} | none.
 identity(DataDir) ->
     case todana_small_file:read_terms(node_file(filename:absname(DataDir))) of
-        {ok, Terms} -> {ok, maps:from_list([P || {_, _} = P <- Terms])};
+        {ok, Terms} -> {ok, known(Terms)};
         {error, _} -> none
     end.
 
@@ -170,12 +204,15 @@ put_terms(Opened, New) -> put_terms(Opened, New, []).
     #{data_dir := file:filename(), _ => _}, [tuple()], [atom()]
 ) -> ok | {error, term()}.
 put_terms(#{data_dir := Directory}, New, Old) ->
-    maybe
-        {ok, Terms} ?= todana_small_file:read_terms(node_file(Directory)),
-        Keys = Old ++ [element(1, Term) || Term <- New],
-        Kept = [T || T <- Terms, not lists:member(element(1, T), Keys)],
-        write_terms(Directory, Kept ++ New)
-    end.
+    %% Several processes note facts, and there is one temporary file.
+    global:trans({?MODULE, self()}, fun() ->
+        maybe
+            {ok, Terms} ?= todana_small_file:read_terms(node_file(Directory)),
+            Keys = Old ++ [element(1, Term) || Term <- New],
+            Kept = [T || T <- Terms, not lists:member(element(1, T), Keys)],
+            write_terms(Directory, Kept ++ New)
+        end
+    end, [node()]).
 
 -spec unwritable(#{data_dir := file:filename(), _ => _}, term()) -> iolist().
 unwritable(#{data_dir := Directory}, Reason) ->
@@ -214,22 +251,24 @@ lock(Directory) ->
                      unicode:characters_to_list(Cause)]}
     end.
 
--spec identify(file:filename(), durability(), origin()) ->
+-spec identify(file:filename(), durability(), origin(), [noted()]) ->
     {ok, opened()} | {error, iolist()}.
-identify(Directory, Durability, Origin) ->
+identify(Directory, Durability, Origin, Notes) ->
     case todana_small_file:read_terms(node_file(Directory)) of
         {ok, Terms} ->
-            Known = maps:from_list([Pair || {_, _} = Pair <- Terms]),
+            Known = known(Terms),
             maybe
                 {ok, Named} ?= rename(Directory, Known, Origin),
                 {ok, Opened} ?= accept(Directory, Durability, Named),
-                found(Opened, Origin)
+                found(Opened, Origin, Notes)
             end;
         {error, enoent} ->
-            create(Directory, Durability, Origin);
+            create(Directory, Durability, Origin, Notes);
         {error, Reason} when is_tuple(Reason) ->
             {error, [node_file(Directory), " is damaged (line ",
-                     file:format_error(Reason), "): restore a backup"]};
+                     file:format_error(Reason), "): restore a backup, or, if "
+                     "it was a member of a cluster, join with an empty "
+                     "directory"]};
         {error, Reason} ->
             {error, [node_file(Directory), ": ", file:format_error(Reason)]}
     end.
@@ -245,7 +284,8 @@ accept(Directory, Durability, #{format := ?FORMAT} = Terms) ->
         true ->
             accept_whole(Directory, Durability, Terms);
         false ->
-            {error, [node_file(Directory), " is damaged: restore a backup"]}
+            {error, [node_file(Directory), " is damaged: ",
+                     todana_log_remedy:words(Directory)]}
     end;
 accept(Directory, _Durability, _Terms) ->
     {error, [node_file(Directory), " is not a file of Todana"]}.
@@ -270,9 +310,17 @@ is_whole(Terms) ->
     lists:sort(maps:keys(Terms)) =:= [created_ms, format, node, seed, uid].
 
 %% The node of a directory that becomes the first one of a cluster may get a
-%% name by which others reach it. Ra's files follow when the log is started.
+%% name by which others reach it, and that of a restored one is whichever starts
+%% with it first. Ra's files follow when the log is started.
 -spec rename(file:filename(), map(), origin()) ->
     {ok, map()} | {error, iolist()}.
+rename(Directory, #{restored := true} = Known, _Origin) ->
+    New = [{node, node()}],
+    case put_terms(#{data_dir => Directory}, New, [restored]) of
+        ok -> {ok, maps:remove(restored, Known#{node := node()})};
+        {error, Reason} ->
+            {error, unwritable(#{data_dir => Directory}, Reason)}
+    end;
 rename(Directory, #{node := Old} = Known, {create, _}) when
     Old =/= node(), not is_map_key(cluster, Known)
 ->
@@ -285,14 +333,16 @@ rename(_Directory, Known, _Origin) ->
     {ok, Known}.
 
 %% A directory of its own becomes the first one of a cluster.
--spec found(opened(), origin()) -> {ok, opened()} | {error, iolist()}.
-found(#{cluster := none} = Opened, {create, Cluster}) ->
+-spec found(opened(), origin(), [noted()]) ->
+    {ok, opened()} | {error, iolist()}.
+found(#{cluster := none} = Opened, {create, Cluster}, Notes) ->
     Name = server_name(Cluster),
-    case put_terms(Opened, [{cluster, Cluster}, {server, Name}]) of
+    Noted = [noted(Fact) || Fact <- Notes],
+    case put_terms(Opened, [{cluster, Cluster}, {server, Name} | Noted]) of
         ok -> {ok, Opened#{cluster := Cluster, server := Name}};
         {error, Reason} -> {error, unwritable(Opened, Reason)}
     end;
-found(Opened, _Origin) ->
+found(Opened, _Origin, _Notes) ->
     {ok, Opened}.
 
 -spec accept_whole(file:filename(), durability(), map()) ->
@@ -358,7 +408,7 @@ belongs(#{data_dir := Directory, uid := UId, has_group := HasGroup}) ->
         {[], []} when HasGroup ->
             {error, [
                 Directory, " has no log, and ", node_file(Directory), " says "
-                "that there was one: restore a backup"
+                "that there was one: ", todana_log_remedy:words(Directory)
             ]};
         {_, _} ->
             ok
@@ -392,14 +442,14 @@ adopt(#{
             ok
     end.
 
--spec create(file:filename(), durability(), origin()) ->
+-spec create(file:filename(), durability(), origin(), [noted()]) ->
     {ok, opened()} | {error, iolist()}.
-create(Directory, Durability, Origin) ->
+create(Directory, Durability, Origin, Notes) ->
     maybe
         ok ?= is_free(Directory),
         %% Of an empty directory that somebody else has made.
         _ = file:change_mode(Directory, 8#700),
-        create_node_file(Directory, Durability, Origin)
+        create_node_file(Directory, Durability, Origin, Notes)
     end.
 
 %% In a directory of something else, not even the lock is created.
@@ -419,7 +469,9 @@ is_free(Directory) ->
                 {[Log | _], _} ->
                     {error, [node_file(Directory), " is missing, and without "
                              "it the log in ", filename:join(Directory, Log),
-                             " cannot be read: restore it from a backup"]};
+                             " cannot be read: restore it from a backup, or, "
+                             "if this was a member of a cluster, join with an "
+                             "empty directory"]};
                 {[], []} ->
                     ok;
                 {[], [Name | _]} ->
@@ -433,16 +485,16 @@ is_free(Directory) ->
 -spec is_log(string()) -> boolean().
 is_log(Name) -> lists:member(Name, ["always", "everysec"]).
 
--spec create_node_file(file:filename(), durability(), origin()) ->
+-spec create_node_file(file:filename(), durability(), origin(), [noted()]) ->
     {ok, opened()} | {error, iolist()}.
-create_node_file(Directory, Durability, Origin) ->
-    <<NewSeed:64, Id:80/bitstring>> = crypto:strong_rand_bytes(18),
+create_node_file(Directory, Durability, Origin, Notes) ->
+    <<Drawn:64>> = crypto:strong_rand_bytes(8),
     {Seed, Terms0} =
         case Origin of
             alone ->
-                {NewSeed, []};
+                {Drawn, []};
             {create, Cluster} ->
-                {NewSeed, [
+                {Drawn, [
                     {cluster, Cluster}, {server, server_name(Cluster)}
                 ]};
             {join, #{
@@ -454,23 +506,37 @@ create_node_file(Directory, Durability, Origin) ->
                     {joining, Members}
                 ]}
         end,
-    UId = iolist_to_binary(["TODANA0_", binary:encode_hex(Id)]),
-    Terms = [
-        {format, ?FORMAT},
-        {node, node()},
-        {uid, UId},
-        {seed, Seed},
-        {created_ms, erlang:system_time(millisecond)}
-        | Terms0
-    ],
+    Terms = new_terms(Seed) ++ Terms0 ++ [noted(N) || N <- Notes],
     case write_terms(Directory, Terms) of
         ok ->
-            accept(Directory, Durability, maps:from_list(Terms));
+            accept(Directory, Durability, known(Terms));
         {error, Reason} ->
             {error, [node_file(Directory), " cannot be written: ",
                      file:format_error(Reason)]}
     end.
 
+%% Without an identity of an earlier directory.
+-spec new_terms(non_neg_integer()) -> [{atom(), term()}].
+new_terms(Seed) ->
+    Id = binary:encode_hex(crypto:strong_rand_bytes(10)),
+    [
+        {format, ?FORMAT},
+        {node, node()},
+        {uid, <<"TODANA0_", Id/binary>>},
+        {seed, Seed},
+        {created_ms, erlang:system_time(millisecond)}
+    ].
+
+-doc """
+The terms of a directory that gets a snapshot of another one with this seed, and
+the name of the new log.
+""".
+-spec restored(non_neg_integer()) -> {UId :: string(), [{atom(), term()}]}.
+restored(Seed) ->
+    [_, _, {uid, UId} | _] = Terms = new_terms(Seed),
+    {binary_to_list(UId), Terms ++ [{group, ?SERVER}, {restored, true}]}.
+
+-doc "Writes the file `node`.".
 -spec write_terms(file:filename(), [tuple()]) ->
     ok | {error, file:posix() | badarg | terminated | system_limit}.
 write_terms(Directory, Terms) ->

@@ -1,9 +1,10 @@
 %% Whether the disk has room, and, with durability `everysec', the fdatasync.
 %%
-%% Free space is compared with the reserve each second and after each 16 MiB of
-%% log. Below it, the group accepts no more writes, because a full disk stops
-%% the log in the middle of a batch; as soon as there is room it accepts them
-%% again. A snapshot is written if that lets much of the log be deleted.
+%% Free space is compared with the reserve each second, after each 16 MiB of
+%% log, and before a batch is written when the last look was a while ago. Below
+%% it, the group accepts only removals, and far below it nothing, because a full
+%% disk stops the log in the middle of a batch; as soon as there is room it
+%% accepts all writes again. A snapshot is written if that frees much.
 %%
 %% With `everysec' Ra writes its log without fdatasync. Each second a process
 %% of its own synchronizes the newest files through other descriptors, so that
@@ -12,7 +13,7 @@
 -moduledoc false.
 -behaviour(gen_server).
 
--export([start_link/1, check/0, sync/0, info/0]).
+-export([start_link/1, check/0, has_room/0, sync/0, on_disk/2, info/0]).
 %% Processes
 -export([sync_and_exit/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
@@ -22,8 +23,15 @@
 -define(SYNCS_KEPT, 600).
 %% Between two snapshots that are written to make room.
 -define(RELIEF_PAUSE_MS, 60_000).
+%% Ra ignores a snapshot while it completes the one before. It is asked again
+%% when the native library has dropped the handle, after 10 s.
+-define(IGNORED_AFTER_MS, 12_000).
 %% The note of the files whose fdatasync has failed, which outlives the process.
 -define(LOST, lost_files).
+%% The note of an entry that is on disk, and all before it.
+-define(SYNCED, synced_index).
+%% The note of the directory whose free space is looked at, and of the bytes.
+-define(LOOKED_AT, looked_at).
 
 -record(state, {
     opened :: todana_data_dir:opened(),
@@ -33,11 +41,15 @@
     %% The process that synchronizes, the callers that wait for it, and those
     %% that wait for the next one.
     syncing = none :: none | {pid(), [gen_server:from()]},
+    %% The last entry that was applied when it began.
+    covers = 0 :: non_neg_integer(),
     next = [] :: [gen_server:from()],
     progress :: todana_disk_sync:progress(),
     sync_us = queue:new() :: queue:queue(non_neg_integer()),
     %% When a snapshot was last asked for because of the disk.
     relieved_ms = never :: never | integer(),
+    %% The bytes of the records then.
+    relieved_bytes = 0 :: non_neg_integer(),
     %% The number of attempts before it, until it has ended.
     relief = none :: none | non_neg_integer()
 }).
@@ -51,6 +63,20 @@ start_link(Reserve) ->
 -spec check() -> ok.
 check() -> gen_server:cast(?MODULE, check).
 
+-doc """
+Whether the disk still has the room for what was accepted when this process
+looked: for all writes, or for removals.
+""".
+-spec has_room() -> boolean().
+has_room() ->
+    maybe
+        {Path, Needed} ?= todana_group_notes:kept(?LOOKED_AT, none),
+        {ok, Free} ?= todana_nif:disk_free(Path),
+        Free >= Needed
+    else
+        _ -> true
+    end.
+
 -doc "Returns when all that the log had been given before is on disk.".
 -spec sync() -> ok | {error, term()}.
 sync() ->
@@ -59,6 +85,14 @@ sync() ->
     catch
         exit:_ -> {error, unavailable}
     end.
+
+-doc "The last of the entries up to this one, applied, that is on disk.".
+-spec on_disk(todana_data_dir:opened(), non_neg_integer()) ->
+    non_neg_integer().
+on_disk(#{durability := always}, Applied) ->
+    Applied;
+on_disk(#{durability := everysec}, Applied) ->
+    min(Applied, todana_group_notes:kept(?SYNCED, 0)).
 
 -spec info() -> map().
 info() ->
@@ -132,15 +166,20 @@ look(#state{opened = #{class_dir := Directory, data_dir := DataDir}} = State) ->
         true -> Directory;
         false -> DataDir
     end,
-    case todana_nif:disk_free(unicode:characters_to_binary(Path)) of
+    Name = unicode:characters_to_binary(Path),
+    case todana_nif:disk_free(Name) of
         {ok, Free} ->
-            Facts = todana_disk_space:facts(DataDir, Free),
-            Reserve = reserve(State#state.reserve, Facts),
-            {Room, Relief} = todana_disk_space:judge(
-                Facts#{reserve := Reserve}
-            ),
+            Known = todana_disk_space:facts(DataDir, Free),
+            Reserve = reserve(State#state.reserve, Known),
+            Facts = Known#{reserve := Reserve},
+            {Room, Relief} = todana_disk_space:judge(Facts),
+            Needed = case Room of
+                ok -> Reserve;
+                _ -> todana_disk_space:floor_bytes(Facts)
+            end,
+            ok = todana_group_notes:keep(?LOOKED_AT, {Name, Needed}),
             ok = todana_group:room(Room),
-            relieve(Relief, shrink(State#state{
+            relieve(Relief, Facts, shrink(State#state{
                 free_bytes = Free, reserve_bytes = Reserve
             }));
         {error, _} ->
@@ -153,13 +192,17 @@ reserve(auto, Facts) -> todana_disk_space:reserve(Facts);
 reserve(Bytes, _Facts) -> Bytes.
 
 %% Has a snapshot written, but not again and again if that makes no room.
--spec relieve(todana_disk_space:relief(), #state{}) -> #state{}.
-relieve(none, State) ->
+-spec relieve(
+    todana_disk_space:relief(), todana_disk_space:facts(), #state{}
+) -> #state{}.
+relieve(none, _Facts, State) ->
     State;
-relieve(snapshot, #state{relieved_ms = LastMs} = State) ->
+relieve(snapshot, Facts, #state{relieved_ms = LastMs} = State) ->
     NowMs = erlang:monotonic_time(millisecond),
     Attempts = todana_group_notes:attempts(),
-    IsDue = LastMs =:= never orelse NowMs - LastMs >= ?RELIEF_PAUSE_MS,
+    Bytes = State#state.relieved_bytes,
+    IsDue = LastMs =:= never orelse NowMs - LastMs >= pause_ms(State) orelse
+        todana_disk_space:has_shrunk(Bytes, Facts),
     case IsDue andalso todana_nif:durable_state() =/= closed of
         true ->
             case todana_group:snapshot() of
@@ -168,13 +211,21 @@ relieve(snapshot, #state{relieved_ms = LastMs} = State) ->
                         "todana: the disk is nearly full; a snapshot is "
                         "written, after which the log is deleted"
                     ),
-                    State#state{relieved_ms = NowMs, relief = Attempts};
+                    State#state{
+                        relieved_ms = NowMs,
+                        relieved_bytes = maps:get(data_bytes, Facts),
+                        relief = Attempts
+                    };
                 {error, _} ->
                     State
             end;
         false ->
             State
     end.
+
+-spec pause_ms(#state{}) -> pos_integer().
+pause_ms(#state{relief = none}) -> ?RELIEF_PAUSE_MS;
+pause_ms(#state{}) -> ?IGNORED_AFTER_MS.
 
 %% Deletes the log before the snapshot.
 -spec shrink(#state{}) -> #state{}.
@@ -198,8 +249,10 @@ begin_sync(#state{opened = #{durability := always}} = State) ->
     State;
 begin_sync(#state{syncing = none, next = Next} = State) ->
     #state{opened = #{class_dir := Directory}, progress = Progress} = State,
+    %% The log is written before it is applied.
+    Applied = todana_nif:group_applied(),
     {Pid, _} = spawn_monitor(?MODULE, sync_and_exit, [Directory, Progress]),
-    State#state{syncing = {Pid, Next}, next = []};
+    State#state{syncing = {Pid, Next}, next = [], covers = Applied};
 begin_sync(State) ->
     State.
 
@@ -217,6 +270,7 @@ synced({Us, {ok, Progress}}, #state{sync_us = All} = State) ->
         true -> queue:drop(Kept);
         false -> Kept
     end,
+    ok = todana_group_notes:keep(?SYNCED, State#state.covers),
     {ok, with_progress(Progress, State#state{sync_us = Recent})};
 synced({_Us, {{failed, Failed}, Progress}}, State) ->
     #state{opened = #{durability := Durability}} = State,

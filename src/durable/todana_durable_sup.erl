@@ -1,11 +1,15 @@
 %% Supervises what durable databases need, if there is a data directory.
 %%
 %%     todana_durable_sup
+%%     |- todana_flush_guard   ends what a killed segment writer leaves behind
 %%     |- todana_disk      room on the disk, fdatasync each second
 %%     |- todana_group     Ra, the gate, the figures
 %%     |- todana_batcher   from the clients to Ra
-%%     |- todana_status    figures, and requests for snapshots
-%%     `- todana_flush_guard   ends what a killed segment writer leaves behind
+%%     |- todana_clock     the time of the log
+%%     `- todana_status    figures, and requests for snapshots
+%%
+%% The guard is the first, so that it watches Ra also while the others end and
+%% are started again, and while the group stops Ra.
 %%
 %% The group itself is native and survives all of them; so do the two tables
 %% made here: what is on its way to Ra, and notes of Ra's processes.
@@ -46,12 +50,17 @@ start_link(#{data_dir := DataDir, durability := Durability} = Options) ->
     {ok, {supervisor:sup_flags(), [supervisor:child_spec()]}}.
 init(#{durability := Durability} = Options) ->
     ok = todana_group_notes:new(),
+    ok = todana_confirmed:new(Options),
     _ = ets:new(todana_batcher, [
         named_table, public, ordered_set, {keypos, todana_batcher:key()}
     ]),
     Reserve = maps:get(disk_reserve, Options, auto),
     Flags = #{strategy => rest_for_one, intensity => 20, period => 10},
     Children = [
+        #{
+            id => todana_flush_guard,
+            start => {todana_flush_guard, start_link, [Durability]}
+        },
         #{id => todana_disk, start => {todana_disk, start_link, [Reserve]}},
         #{
             id => todana_group,
@@ -60,11 +69,8 @@ init(#{durability := Durability} = Options) ->
             shutdown => 60_000
         },
         #{id => todana_batcher, start => {todana_batcher, start_link, []}},
-        #{id => todana_status, start => {todana_status, start_link, []}},
-        #{
-            id => todana_flush_guard,
-            start => {todana_flush_guard, start_link, [Durability]}
-        }
+        #{id => todana_clock, start => {todana_clock, start_link, []}},
+        #{id => todana_status, start => {todana_status, start_link, []}}
     ],
     {ok, {Flags, Children ++ cluster(todana_data_dir:opened(), Options)}}.
 
@@ -87,7 +93,9 @@ cluster(#{}, Options) ->
             start => {todana_read_index, start_link, [BoundMs]}
         },
         #{id => todana_watchdog, start => {todana_watchdog, start_link, []}},
+        #{id => todana_copies, start => {todana_copies, start_link, []}},
         #{id => todana_verify, start => {todana_verify, start_link, []}},
+        #{id => todana_agreement, start => {todana_agreement, start_link, []}},
         #{id => todana_spread, start => {todana_spread, start_link, []}}
      | [
             #{id => Name, start => {Name, start_link, [Options]}}

@@ -8,12 +8,20 @@
 -moduledoc false.
 
 -export([start/0, is_starting/0, when_serving/1]).
--export([failed/3, waiting/1]).
+-export([failed/3]).
+
+-export_type([failure/0]).
+
+%% No later attempt can succeed; the disk is full; or the cause may go away.
+-type failure() :: final | full | passing.
 %% Processes
 -export([watch/0, await_and_do/1]).
 
 %% Of attempts to start the log before it has served: about two minutes.
 -define(ATTEMPTS_MAX, 9).
+%% The same if the disk is full: eight seconds. Another program may be about to
+%% free space, but this one does not.
+-define(ATTEMPTS_MAX_FULL, 5).
 -define(POLL_MS, 10).
 -define(PROGRESS_EVERY_MS, 5_000).
 
@@ -43,14 +51,7 @@ when_serving(Do) ->
 await_and_do(Do) ->
     ok = await_serving(erlang:monotonic_time(millisecond)),
     ?MODULE ! serving,
-    ok = Do(),
-    %% The log of messages was off when this was found.
-    case todana_status:info() of
-        #{state := read_only, reason := Reason} ->
-            logger:error("todana: writes are refused: ~ts", [Reason]);
-        #{} ->
-            ok
-    end.
+    Do().
 
 %% Without the application the node is about to end.
 -spec await_serving(integer()) -> ok.
@@ -61,17 +62,6 @@ await_serving(LoggedMs) ->
         _ ->
             timer:sleep(?POLL_MS),
             await_serving(progress(LoggedMs))
-    end.
-
--doc """
-Says why the application does not start yet. The command line has its log of
-messages switched off until then.
-""".
--spec waiting(iodata()) -> ok.
-waiting(Sentence) ->
-    case whereis(?MODULE) of
-        undefined -> logger:notice("todana: ~ts", [Sentence]);
-        _ -> io:put_chars(standard_error, ["todana: ", Sentence, $\n])
     end.
 
 -spec progress(integer()) -> integer().
@@ -92,15 +82,19 @@ progress(LoggedMs) ->
 Called with each failure of the log to start. `true` if the node ends for that
 reason, and says so.
 """.
--spec failed(string(), boolean(), pos_integer()) -> boolean().
-failed(Sentence, IsFinal, Attempts) ->
+-spec failed(string(), failure(), pos_integer()) -> boolean().
+failed(Sentence, Failure, Attempts) ->
     case whereis(?MODULE) of
         undefined ->
             false;
         Pid ->
-            Pid ! {failed, Sentence, IsFinal, Attempts},
-            IsFinal
+            Pid ! {failed, Sentence, Failure, Attempts},
+            Failure =:= final orelse Attempts >= attempts_max(Failure)
     end.
+
+-spec attempts_max(full | passing) -> pos_integer().
+attempts_max(full) -> ?ATTEMPTS_MAX_FULL;
+attempts_max(passing) -> ?ATTEMPTS_MAX.
 
 %% --------------------------------------------------------------- process ---
 
@@ -118,12 +112,16 @@ watch(State) ->
         serving ->
             true = unregister(?MODULE),
             watch(serving);
-        {failed, Sentence, true, _Attempts} ->
+        {failed, Sentence, final, _Attempts} ->
             stop(Sentence);
-        {failed, Sentence, false, Attempts} when
-            State =:= starting, Attempts >= ?ATTEMPTS_MAX
-        ->
-            stop(io_lib:format("~ts (~b attempts)", [Sentence, Attempts]));
+        {failed, Sentence, Failure, Attempts} when State =:= starting ->
+            case Attempts >= attempts_max(Failure) of
+                true ->
+                    stop(io_lib:format("~ts (~b attempts)",
+                                       [Sentence, Attempts]));
+                false ->
+                    watch(State)
+            end;
         {'DOWN', _, process, _, Reason} ->
             ended(Reason);
         _ ->
@@ -132,7 +130,9 @@ watch(State) ->
 
 -spec stop(iodata()) -> no_return().
 stop(Sentence) ->
+    %% What follows are reports of the same failure.
     ok = logger:set_primary_config(level, none),
+    ok = todana_log:flush(),
     io:put_chars(standard_error, ["todana: ", Sentence, $\n]),
     halt(1).
 
@@ -144,6 +144,6 @@ ended(Reason) ->
             ok;
         _ ->
             logger:error("todana: the server has ended: ~0tp", [Reason]),
-            _ = logger_std_h:filesync(default),
+            ok = todana_log:flush(),
             halt(1)
     end.

@@ -4,7 +4,8 @@
 %% The gate is closed until the snapshot is loaded, the server leads, and it
 %% has answered one command: then every acknowledged write has been applied
 %% again. It closes when the server ends. It admits reads only while the disk
-%% lacks room or the log does not answer.
+%% has no room or the log does not answer, and removals beside them while the
+%% disk is nearly full.
 %%
 %% The server is started by a process of its own, since that takes as long as
 %% the snapshot takes to load. If it does not start, or ends, it is started
@@ -36,7 +37,8 @@
 %% How long no leader may answer before writes are refused.
 -define(SILENT_AFTER_MS, 5_000).
 
--type room() :: ok | {low, string()}.
+%% Only removals are accepted, or nothing.
+-type room() :: ok | {removals | low, string()}.
 
 -record(state, {
     durability :: todana_data_dir:durability(),
@@ -52,7 +54,9 @@
     answered = none :: none | non_neg_integer(),
     room = ok :: room(),
     oldest_ms = 0 :: non_neg_integer(),
-    reason = "" :: string()
+    reason = "" :: string(),
+    %% The load that is read while the log does not run.
+    served = none :: none | non_neg_integer()
 }).
 
 -doc "Starts the process; it starts the log.".
@@ -148,7 +152,8 @@ handle_info({'DOWN', Server, process, _, Reason}, #state{
     {noreply, State#state{
         server = none,
         answered = none,
-        reason = Text
+        reason = Text,
+        served = served(State)
     }};
 handle_info(look, #state{starter = none, server = none} = State) ->
     case todana_ra:is_running() of
@@ -166,7 +171,7 @@ handle_info({'DOWN', _, process, Pid, Result}, #state{asker = Pid} = State) ->
     end;
 handle_info(tick, State) ->
     _ = erlang:send_after(?TICK_MS, self(), tick),
-    ok = todana_nif:group_tick(erlang:system_time(millisecond)),
+    ok = todana_nif:group_tick(),
     Oldest = todana_batcher:oldest_ms(),
     New = forget_load(State#state{oldest_ms = Oldest}),
     {noreply, set_gate(remind(New))};
@@ -270,7 +275,10 @@ ask_and_exit(Load) ->
     Opened = todana_data_dir:opened(),
     maybe
         {ok, Index} ?= reached(Opened),
+        ok ?= todana_clock:begin_time(Opened),
         ok ?= todana_log_mark:keep(Opened, Index),
+        %% Before the first write. The map is complete now.
+        ok = todana_formats:renew(),
         exit({answered, Load})
     else
         {error, Reason} -> exit({unanswered, Reason})
@@ -311,13 +319,26 @@ again(Reason, State) ->
 -spec later(term(), #state{}) -> #state{}.
 later(Reason, #state{pause_ms = PauseMs, attempts = Before} = State) ->
     Attempts = Before + 1,
+    #{data_dir := DataDir} = todana_data_dir:opened(),
+    IsFull = todana_ra_words:is_full(Reason),
+    Words = case IsFull of
+        true -> todana_ra_words:full(DataDir, Reason);
+        false -> todana_ra_words:describe(Reason)
+    end,
     {Sentence, IsFinal} = todana_group_notes:failure(
-        todana_ra_words:describe(Reason), todana_log_problem:is_final(Reason)
+        Words, todana_log_problem:is_final(Reason)
     ),
-    _ = todana_foreground:failed(Sentence, IsFinal, Attempts) =:= false andalso
+    Failure = case IsFinal of
+        true -> final;
+        false when IsFull -> full;
+        false -> passing
+    end,
+    _ = todana_foreground:failed(Sentence, Failure, Attempts) =:= false andalso
         is_reported(Attempts) andalso
         logger:error("todana: the log does not run: ~ts; next attempt in ~b ms",
                      [Sentence, PauseMs]),
+    %% More than is known when the log ends.
+    ok = allow_reads(State#state.served, Sentence),
     _ = erlang:send_after(PauseMs, self(), start),
     Longer = min(PauseMs * 2, ?PAUSE_MS_MAX),
     State#state{reason = Sentence, pause_ms = Longer, attempts = Attempts}.
@@ -349,10 +370,14 @@ allow_reads(Load, Reason) ->
     Sentence = unicode:characters_to_binary(["the log ended: ", Reason]),
     todana_nif:group_gate(read_only, Sentence, Load).
 
--spec gate(#state{}) -> {open | read_only | no_leader, string()}.
+-spec served(#state{}) -> none | non_neg_integer().
+served(#state{answered = none, served = Before}) -> Before;
+served(#state{answered = Load}) -> Load.
+
+-spec gate(#state{}) -> {open | read_only | removals | no_leader, string()}.
 gate(#state{room = {low, Sentence}}) ->
     {read_only, Sentence};
-gate(#state{oldest_ms = Ms}) ->
+gate(#state{room = Room, oldest_ms = Ms}) ->
     %% Without a leader no write is answered, so this is the reason to state.
     case todana_read_index:is_silent(?SILENT_AFTER_MS) of
         true ->
@@ -363,7 +388,10 @@ gate(#state{oldest_ms = Ms}) ->
                 "the log has not answered for ", Ms div 1_000, " s"
             ])};
         false ->
-            {open, ""}
+            case Room of
+                ok -> {open, ""};
+                {removals, Sentence} -> {removals, Sentence}
+            end
     end.
 
 -spec describe(#state{}) -> map().
@@ -383,9 +411,14 @@ describe(#state{durability = Durability} = State) ->
         data_dir => DataDir,
         snapshot_in_progress => is_snapshot_in_progress()
     },
+    Clock = differs(todana_clock:info()),
     maps:merge(Figures, maps:merge(todana_disk:info(), maps:merge(
-        Facts, maps:merge(todana_group_notes:last_snapshot(), reason(Reason))
+        maps:merge(Facts, Clock),
+        maps:merge(todana_group_notes:last_snapshot(), reason(Reason))
     ))).
+
+-spec differs(todana_clock:info() | #{}) -> map().
+differs(Info) -> maps:with([clock_differs_ms, clock_early_ms], Info).
 
 -spec describe_state(#state{}) -> {atom(), string()}.
 describe_state(#state{answered = none, reason = Reason}) ->

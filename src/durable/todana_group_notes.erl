@@ -9,8 +9,8 @@
 -export([refuse/2, refuse_for_now/2, failure/2, failure/0,
          forget_failure/0]).
 -export([snapshot_found/3, snapshot_began/1, snapshot_ended/2,
-         snapshot_abandoned/0, last_snapshot/0, last_index/0, attempts/0,
-         last_attempt/1, await_attempt/2]).
+         snapshot_abandoned/0, last_snapshot/0, last_index/0, last_bytes/0,
+         attempts/0, last_attempt/1, await_attempt/2]).
 -export([log_room/2]).
 
 -define(POLL_MS, 10).
@@ -149,9 +149,9 @@ less(Ms) -> Ms - ?POLL_MS.
 
 -doc "Logs that the disk has become full, or has room again.".
 -spec log_room(todana_group:room(), todana_group:room()) -> ok.
-log_room(ok, {low, Sentence}) ->
+log_room(ok, {_Low, Sentence}) ->
     logger:error("todana: writes are refused: ~ts", [Sentence]);
-log_room({low, _}, ok) ->
+log_room({_Low, _}, ok) ->
     logger:notice("todana: the disk has room again; writes are accepted");
 log_room(_, _) ->
     ok.
@@ -187,3 +187,9 @@ last_snapshot() ->
 last_index() ->
     #{index := Index} = kept(last_snapshot, #{index => 0}),
     Index.
+
+-doc "The bytes of the last snapshot; 0 without one.".
+-spec last_bytes() -> non_neg_integer().
+last_bytes() ->
+    #{bytes := Bytes} = kept(last_snapshot, #{bytes => 0}),
+    Bytes.

@@ -3,7 +3,7 @@
 -module(todana_log_cut).
 -moduledoc false.
 
--export([set_aside/2, cut/3]).
+-export([set_aside/2, set_aside_segments/2, cut/3]).
 -export([where/1, loss/2, repaired/1]).
 
 -export_type([cut/0]).
@@ -46,6 +46,25 @@ set_aside(Files, Server) ->
                 ),
                 {ok, [File || {Name, _} = File <- Files,
                               not lists:member(Name, Superseded)]}
+            end
+    end.
+
+-doc "Without the damaged segments whose entries the snapshot has.".
+-spec set_aside_segments([file()], file:filename()) -> ok | {error, problem()}.
+set_aside_segments(Files, Server) ->
+    case todana_log_missing:unneeded(Files, Server) of
+        [] ->
+            ok;
+        Segments ->
+            Kept = filename:join(Server, "damaged"),
+            maybe
+                ok ?= unusable(Kept, filelib:ensure_path(Kept)),
+                {ok, Moved} ?= move(Segments, Kept, stamp(), []),
+                logger:warning(
+                    "todana: a segment file of the log is damaged; the "
+                    "snapshot has its entries, so nothing is lost; it is kept "
+                    "as ~ts", [lists:join(", ", Moved)]
+                )
             end
     end.
 

@@ -18,7 +18,7 @@
 -module(todana_log_file).
 -moduledoc false.
 
--export([scan/2, first_index/1]).
+-export([scan/2, is_begun/1, first_index/1]).
 
 -export_type([scanned/0, damage/0, entry/0]).
 
@@ -70,6 +70,23 @@ scan(File, UId) ->
         {error, Reason} ->
             {error, Reason}
     end.
+
+-doc """
+Whether the power failed when this file had just been created: it has no more
+than its first bytes, which may be missing or zero.
+""".
+-spec is_begun(file:filename()) -> boolean().
+is_begun(File) ->
+    filelib:file_size(File) =< ?FIRST_OFFSET andalso
+        case file:read_file(File, [raw]) of
+            {ok, Bytes} ->
+                Size = byte_size(Bytes),
+                lists:member(Bytes, [
+                    binary:part(<<?MAGIC>>, 0, Size), <<0:Size/unit:8>>
+                ]);
+            {error, _} ->
+                false
+        end.
 
 -doc "The first entry of a file of which this was read; 0 without one.".
 -spec first_index({ok, binary()} | eof | {error, term()}) -> non_neg_integer().

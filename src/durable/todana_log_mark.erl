@@ -1,56 +1,116 @@
 %% A note of an entry that was confirmed, so that a start notices if the end of
 %% the log has gone.
 %%
-%% A log whose last file was deleted looks like one that never had it. So the
-%% note names an entry of the newest file, behind the last snapshot. A node
-%% writes it before it serves, soon after each new file and each snapshot, and
-%% with the last entry at an orderly stop. What it names
-%% is on disk before it is, also with `everysec'. A log that ends before it has
-%% lost confirmed writes.
+%% A log whose last file was deleted, or cut, looks like one that never had its
+%% end. So a node notes the last entry that was confirmed, several times a
+%% second, and the last of all at an orderly stop. What it names is on disk
+%% before it is, also with `everysec'. A log that ends before it has lost
+%% confirmed writes.
 %%
-%%     <server>/todana.mark   "TDLM" 1 | checksum:32 | index:64
+%% The note itself is synchronized before the node serves, soon after each new
+%% file of the log and each snapshot, and at an orderly stop. In between, its
+%% bytes are replaced in place, without a sync: that costs one write, and is
+%% enough for all but a power failure, after which the note may be older.
+%%
+%%     <server>/todana.mark   "TDLM" 2 | checksum:32 | index:64 | term:64 |
+%%                            is_final:8
+%%
+%% The term is 0 if it is not known. `is_final' is 1 after an orderly stop,
+%% until the next start serves: then nothing was confirmed behind the entry.
+%% Format 1 ends with the index.
 -module(todana_log_mark).
 -moduledoc false.
 
--export([read/1, write/2, forget/1]).
+-export([read/1, facts/1, write/2, forget/1]).
 -export([keep/2, renew/1, stopped/1]).
 %% Processes
--export([keep_and_exit/1]).
+-export([renew_and_exit/1, do_and_exit/1]).
 
--define(MAGIC, "TDLM", 1).
+-export_type([facts/0]).
+
+-define(MAGIC, "TDLM").
+-define(FORMAT_1, 1).
+-define(FORMAT, 2).
 %% Of the header of a log file and of its first record.
 -define(HEAD_BYTES, 128).
+%% The name of the process that writes it: one at a time.
 -define(KEEPER, todana_log_mark_keeper).
+%% The entry that was noted last, and the last one whose note was synchronized.
 -define(NOTED, log_mark).
+-define(SYNCED, log_mark_synced).
 -define(LOOKED, log_mark_looked).
 %% Why the last attempt failed; reported once.
 -define(FAILED, log_mark_failed).
+
+-type facts() :: #{
+    index := non_neg_integer(),
+    term := non_neg_integer(),
+    is_final := boolean()
+}.
 
 -doc "The entry that the note names; 0 without one.".
 -spec read(file:filename()) ->
     {ok, non_neg_integer()} | damaged | {error, todana_log_problem:problem()}.
 read(Server) ->
+    case facts(Server) of
+        {ok, #{index := Index}} -> {ok, Index};
+        Other -> Other
+    end.
+
+-doc "All that the note says.".
+-spec facts(file:filename()) ->
+    {ok, facts()} | damaged | {error, todana_log_problem:problem()}.
+facts(Server) ->
     case file:read_file(file(Server), [raw]) of
-        {ok, <<?MAGIC, Crc:32, Index:64>>} ->
-            case erlang:crc32(<<Index:64>>) of
-                Crc -> {ok, Index};
-                _ -> damaged
-            end;
-        {ok, _} ->
-            damaged;
+        {ok, Bytes} ->
+            decode(Bytes);
         {error, enoent} ->
-            {ok, 0};
+            {ok, #{index => 0, term => 0, is_final => false}};
         {error, Reason} ->
             todana_log_problem:unusable(file(Server), {error, Reason})
     end.
 
--doc "Notes this entry, which is on disk.".
--spec write(file:filename(), non_neg_integer()) ->
+-spec decode(binary()) -> {ok, facts()} | damaged.
+decode(<<?MAGIC, ?FORMAT_1, Crc:32, Body:8/binary>>) ->
+    <<Index:64>> = Body,
+    checked(Crc, Body, #{index => Index, term => 0, is_final => false});
+decode(<<?MAGIC, ?FORMAT, Crc:32, Body:17/binary>>) ->
+    <<Index:64, Term:64, Final:8>> = Body,
+    checked(Crc, Body, #{
+        index => Index, term => Term, is_final => Final =:= 1
+    });
+decode(_Bytes) ->
+    damaged.
+
+-spec checked(non_neg_integer(), binary(), facts()) -> {ok, facts()} | damaged.
+checked(Crc, Body, Facts) ->
+    case erlang:crc32(Body) of
+        Crc -> {ok, Facts};
+        _ -> damaged
+    end.
+
+-spec encode(facts()) -> binary().
+encode(#{index := Index, term := Term, is_final := IsFinal}) ->
+    Final = case IsFinal of true -> 1; false -> 0 end,
+    Body = <<Index:64, Term:64, Final:8>>,
+    <<?MAGIC, ?FORMAT, (erlang:crc32(Body)):32, Body/binary>>.
+
+-doc "Writes a note about what is on disk. It is on disk when this returns.".
+-spec write(file:filename(), facts()) ->
     ok | {error, file:posix() | badarg | terminated | system_limit}.
-write(Server, Index) ->
-    Crc = erlang:crc32(<<Index:64>>),
-    Bytes = <<?MAGIC, Crc:32, Index:64>>,
-    todana_small_file:replace(file(Server), Bytes).
+write(Server, Facts) ->
+    todana_small_file:replace(file(Server), encode(Facts)).
+
+%% Its length stays the same, and it lies in one sector.
+-spec write_in_place(file:filename(), facts()) ->
+    ok | {error, file:posix() | badarg | terminated | system_limit}.
+write_in_place(Server, Facts) ->
+    maybe
+        {ok, Fd} ?= file:open(file(Server), [read, write, raw]),
+        Result = file:pwrite(Fd, 0, encode(Facts)),
+        ok ?= file:close(Fd),
+        Result
+    end.
 
 -doc "Deletes the note: the log was cut on purpose.".
 -spec forget(file:filename()) -> ok | {error, todana_log_problem:problem()}.
@@ -65,34 +125,57 @@ file(Server) -> filename:join(Server, "todana.mark").
 
 %% --------------------------------------------------------- a running node ---
 
--doc "Notes this entry, which was applied, if the note is of an older file.".
+-doc "Notes this entry, which was applied, if the note is of an older one.".
 -spec keep(todana_data_dir:opened(), non_neg_integer()) -> ok.
-keep(#{class_dir := Class, server_dir := Server}, Applied) ->
+keep(Opened, Applied) ->
+    alone(fun() -> keep_alone(Opened, Applied) end).
+
+-spec keep_alone(todana_data_dir:opened(), non_neg_integer()) -> ok.
+keep_alone(#{class_dir := Class, server_dir := Server} = Opened, Applied) ->
     Noted = todana_group_notes:kept(?NOTED, 0),
     Behind = max(todana_group_notes:last_index(), newest(Class) - 1),
-    case Noted =< Behind andalso Applied > Behind of
-        true -> note(Server, Applied, todana_disk:sync());
-        false -> ok
+    OnDisk = todana_disk:on_disk(Opened, Applied),
+    IsDue = todana_group_notes:kept(?SYNCED, 0) =< Behind,
+    if
+        IsDue, Applied > Behind ->
+            synchronize(
+                Server, running(Opened, Applied), todana_disk:sync()
+            );
+        Noted > 0, OnDisk > Noted ->
+            Facts = running(Opened, OnDisk),
+            noted(Facts, write_in_place(Server, Facts));
+        true ->
+            ok
     end.
+
+-spec running(todana_data_dir:opened(), non_neg_integer()) -> facts().
+running(Opened, Index) ->
+    #{index => Index, term => term(Opened, Index), is_final => false}.
+
+%% Only other members have use for it.
+-spec term(todana_data_dir:opened(), non_neg_integer()) -> non_neg_integer().
+term(#{cluster := none}, _Index) -> 0;
+term(#{}, Index) -> todana_log_terms:term_at(Index).
 
 -doc "The same in a process of its own, unless that of the last call runs.".
 -spec renew(todana_data_dir:opened()) -> ok.
 renew(Opened) ->
     _ = whereis(?KEEPER) =:= undefined andalso
-        spawn(?MODULE, keep_and_exit, [Opened]),
+        spawn(?MODULE, renew_and_exit, [Opened]),
     ok.
 
--spec keep_and_exit(todana_data_dir:opened()) -> ok.
-keep_and_exit(Opened) ->
+-spec renew_and_exit(todana_data_dir:opened()) -> ok.
+renew_and_exit(Opened) ->
     try
         true = register(?KEEPER, self()),
         Applied = on_disk(Opened),
-        case todana_group_notes:kept(?LOOKED, 0) of
-            Applied ->
+        Looked = {Applied, todana_disk:on_disk(Opened, Applied)},
+        case todana_group_notes:kept(?LOOKED, none) of
+            Looked ->
                 ok;
             _ ->
-                ok = keep(Opened, Applied),
-                todana_group_notes:keep(?LOOKED, Applied)
+                ok = keep_alone(Opened, Applied),
+                todana_group_notes:keep(?LOOKED, Looked)
         end
     catch
         %% There is one already, or the group is being closed.
@@ -102,9 +185,12 @@ keep_and_exit(Opened) ->
 -doc "Notes the last entry. The log has ended, and is on disk.".
 -spec stopped(todana_data_dir:opened()) -> ok.
 stopped(#{class_dir := Class, server_dir := Server, cluster := none}) ->
-    Applied = todana_nif:group_applied(),
-    Last = max(Applied, todana_group_notes:kept(?NOTED, 0)),
-    note(Server, Last, todana_disk_sync:sync_files(Class, 0));
+    alone(fun() ->
+        Applied = todana_nif:group_applied(),
+        Last = max(Applied, todana_group_notes:kept(?NOTED, 0)),
+        Facts = #{index => Last, term => 0, is_final => true},
+        synchronize(Server, Facts, todana_disk_sync:sync_files(Class, 0))
+    end);
 %% Its log has ended, and it cannot be asked any more.
 stopped(#{}) ->
     ok.
@@ -115,19 +201,52 @@ stopped(#{}) ->
 on_disk(#{cluster := none}) -> todana_nif:group_applied();
 on_disk(#{}) -> todana_members:confirmed().
 
--spec note(file:filename(), non_neg_integer(), ok | {error, term()}) -> ok.
-note(Server, Index, ok) ->
-    case write(Server, Index) of
-        ok ->
-            todana_group_notes:keep(?NOTED, Index);
-        {error, Reason} ->
-            _ = todana_group_notes:kept(?FAILED, none) =/= Reason andalso
-                logger:warning("todana: ~ts: ~ts",
-                               [file(Server), file:format_error(Reason)]),
-            todana_group_notes:keep(?FAILED, Reason)
-    end;
-note(_Server, _Index, {error, _}) ->
+%% Writes it so that the note itself is on disk, if the entry is.
+-spec synchronize(file:filename(), facts(), ok | {error, term()}) -> ok.
+synchronize(Server, #{index := Index} = Facts, ok) ->
+    Result = write(Server, Facts),
+    _ = Result =:= ok andalso todana_group_notes:keep(?SYNCED, Index),
+    noted(Facts, Result);
+synchronize(_Server, _Facts, {error, _}) ->
     ok.
+
+-spec noted(facts(), ok | {error, term()}) -> ok.
+noted(#{index := Index}, ok) ->
+    todana_group_notes:keep(?NOTED, Index);
+noted(_Facts, {error, Reason}) ->
+    _ = todana_group_notes:kept(?FAILED, none) =/= Reason andalso
+        logger:warning("todana: todana.mark: ~ts", [file:format_error(Reason)]),
+    todana_group_notes:keep(?FAILED, Reason).
+
+%% Does this in the process that has the name, when it is free: the note and
+%% its temporary file have one writer at a time. An exception ends the caller.
+-spec alone(fun(() -> ok)) -> ok.
+alone(Do) ->
+    {Pid, Monitor} = spawn_monitor(?MODULE, do_and_exit, [Do]),
+    receive
+        {'DOWN', Monitor, process, Pid, done} -> ok;
+        {'DOWN', Monitor, process, Pid, taken} -> alone(Do);
+        {'DOWN', Monitor, process, Pid, Reason} -> exit(Reason)
+    end.
+
+-spec do_and_exit(fun(() -> ok)) -> no_return().
+do_and_exit(Do) ->
+    try
+        true = register(?KEEPER, self())
+    catch
+        error:badarg ->
+            _ = await_end(whereis(?KEEPER)),
+            exit(taken)
+    end,
+    ok = Do(),
+    exit(done).
+
+-spec await_end(pid() | undefined) -> ok.
+await_end(undefined) ->
+    ok;
+await_end(Pid) ->
+    Monitor = monitor(process, Pid),
+    receive {'DOWN', Monitor, process, Pid, _} -> ok end.
 
 %% The first entry of the newest file of the log that has one.
 -spec newest(file:filename()) -> non_neg_integer().

@@ -5,12 +5,12 @@
 %% entry must be in a segment file or in a file of the log, up to the last one,
 %% which must not be before the one that was noted as confirmed
 %% (todana_log_mark). What this cannot see: the loss of entries behind that note
-%% at the end of the log, that is, of the newest file if it is younger than
-%% about half a second, or of its end.
+%% at the end of the log, that is, of about the last half second.
 -module(todana_log_missing).
 -moduledoc false.
 
--export([problems/2, are_whole/1, is_in_log/3]).
+-export([problems/2, confirmed_behind/2, are_whole/1, is_in_log/3,
+         unneeded/2]).
 
 -type file() :: {file:filename(), todana_log_file:scanned()}.
 -type problem() :: todana_log_problem:problem().
@@ -27,17 +27,18 @@ problems(Files, Server) ->
         {File, todana_log_segment:indexes(File)}
      || File <- todana_log_segment:files(Server)
     ],
-    Broken = [Problem || {_File, {error, Problem}} <- Segments],
+    Spans = spans(Segments, Files),
+    Broken = [
+        Problem
+     || {File, {error, Problem}} <- Segments,
+        not is_unneeded(File, Spans, Server)
+    ],
     case {Broken, snapshot(Server)} of
         {[_ | _], _} ->
             Broken;
         {[], {missing, Why}} ->
             [{missing, filename:join(Server, "snapshots"), Why}];
         {[], {ok, Snapshot}} ->
-            Spans = lists:sort(lists:append(
-                [spans(File, Indexes) || {File, {ok, Indexes}} <- Segments] ++
-                [wal_span(File) || File <- Files]
-            )),
             holes(Spans, Snapshot, Snapshot, none) ++
                 short(Spans, Snapshot, Server)
     end.
@@ -47,16 +48,23 @@ problems(Files, Server) ->
 are_whole(Server) ->
     Directory = filename:dirname(Server),
     UId = list_to_binary(filename:basename(Server)),
+    Files = fun() -> scanned(Directory, UId) end,
+    Snapshot = lists:max([0 | todana_snapshot_files:indexes(Server)]),
     IsElsewhere = fun(Index) ->
-        is_in_log(Index, durability(Directory), [
-            {File, Scanned}
-         || File <- lists:sort(filelib:wildcard(
-                filename:join(Directory, "*.wal")
-            )),
-            {ok, Scanned} <- [todana_log_file:scan(File, UId)]
-        ])
+        Index =< Snapshot orelse
+            is_in_log(Index, durability(Directory), Files())
     end,
     are_whole(todana_log_segment:files(Server), IsElsewhere, Server).
+
+-spec scanned(file:filename(), binary()) -> [file()].
+scanned(Directory, UId) ->
+    [
+        {File, Scanned}
+     || File <- lists:sort(filelib:wildcard(
+            filename:join(Directory, "*.wal")
+        )),
+        {ok, Scanned} <- [todana_log_file:scan(File, UId)]
+    ].
 
 -spec are_whole(
     [file:filename()], fun((non_neg_integer()) -> boolean()), file:filename()
@@ -68,8 +76,61 @@ are_whole([], _IsElsewhere, Server) ->
     end;
 are_whole([Segment | Segments], IsElsewhere, Server) ->
     case todana_log_segment:verify(Segment, IsElsewhere) of
-        {ok, _Count} -> are_whole(Segments, IsElsewhere, Server);
-        {error, Problem} -> {error, Problem}
+        {ok, _Count} ->
+            are_whole(Segments, IsElsewhere, Server);
+        {error, Problem} ->
+            Files = scanned(
+                filename:dirname(Server), list_to_binary(
+                    filename:basename(Server)
+                )
+            ),
+            case lists:member(Segment, unneeded(Files, Server)) of
+                true -> are_whole(Segments, IsElsewhere, Server);
+                false -> {error, Problem}
+            end
+    end.
+
+-doc """
+The segments whose header or index is damaged, and whose entries the newest
+snapshot has. Ra would not start with them.
+""".
+-spec unneeded([file()], file:filename()) -> [file:filename()].
+unneeded(Files, Server) ->
+    Segments = [
+        {File, todana_log_segment:indexes(File)}
+     || File <- todana_log_segment:files(Server)
+    ],
+    case [File || {File, {error, {broken, _, _, _}}} <- Segments] of
+        [] ->
+            [];
+        Broken ->
+            Spans = spans(Segments, Files),
+            [File || File <- Broken, is_unneeded(File, Spans, Server)]
+    end.
+
+%% The log grows from file to file. So a file has only entries of the snapshot
+%% if a later one begins with one of them, or with the next. Behind the last
+%% file there is nothing if an orderly stop has noted the last entry.
+-spec is_unneeded(file:filename(), [span()], file:filename()) -> boolean().
+is_unneeded(Segment, Spans, Server) ->
+    Snapshot = lists:max([0 | todana_snapshot_files:indexes(Server)]),
+    Snapshot > 0 andalso
+        (lists:any(
+            fun({First, _Last, File}) ->
+                First =< Snapshot + 1 andalso is_later(File, Segment)
+            end,
+            Spans
+        ) orelse is_all(Snapshot, Server)).
+
+-spec is_later(file:filename(), file:filename()) -> boolean().
+is_later(File, Segment) ->
+    filename:extension(File) =:= ".wal" orelse File > Segment.
+
+-spec is_all(pos_integer(), file:filename()) -> boolean().
+is_all(Snapshot, Server) ->
+    case todana_log_mark:facts(Server) of
+        {ok, #{index := Index, is_final := true}} -> Index =< Snapshot;
+        _ -> false
     end.
 
 -doc """
@@ -121,17 +182,27 @@ snapshot(Server) ->
 
 %% ----------------------------------------------------------------- spans ---
 
-%% The index of a segment is not in order if entries were written again.
--spec spans(file:filename(), [non_neg_integer()]) -> [span()].
-spans(File, Indexes) -> spans(File, lists:usort(Indexes), []).
+-spec spans(
+    [{file:filename(), {ok, [non_neg_integer()]} | {error, problem()}}],
+    [file()]
+) -> [span()].
+spans(Segments, Files) ->
+    lists:sort(lists:append(
+        [in_segment(File, Indexes) || {File, {ok, Indexes}} <- Segments] ++
+        [wal_span(File) || File <- Files]
+    )).
 
--spec spans(file:filename(), [non_neg_integer()], [span()]) -> [span()].
-spans(File, [Index | Rest], [{First, Last, _} | Spans])
+%% The index of a segment is not in order if entries were written again.
+-spec in_segment(file:filename(), [non_neg_integer()]) -> [span()].
+in_segment(File, Indexes) -> in_segment(File, lists:usort(Indexes), []).
+
+-spec in_segment(file:filename(), [non_neg_integer()], [span()]) -> [span()].
+in_segment(File, [Index | Rest], [{First, Last, _} | Spans])
   when Index =:= Last + 1 ->
-    spans(File, Rest, [{First, Index, File} | Spans]);
-spans(File, [Index | Rest], Spans) ->
-    spans(File, Rest, [{Index, Index, File} | Spans]);
-spans(_File, [], Spans) ->
+    in_segment(File, Rest, [{First, Index, File} | Spans]);
+in_segment(File, [Index | Rest], Spans) ->
+    in_segment(File, Rest, [{Index, Index, File} | Spans]);
+in_segment(_File, [], Spans) ->
     Spans.
 
 -spec wal_span(file()) -> [span()].
@@ -194,20 +265,45 @@ number(File) ->
 
 %% ------------------------------------------------------------------- end ---
 
+-doc """
+The last entry of a log with these scanned files, and the entry behind it that
+was noted as confirmed.
+""".
+-spec confirmed_behind([file()], file:filename()) ->
+    none | {non_neg_integer(), non_neg_integer()}
+    | {error, problem()}.
+confirmed_behind(Files, Server) ->
+    Indexes = [
+        Index
+     || File <- todana_log_segment:files(Server),
+        {ok, Found} <- [todana_log_segment:indexes(File)], Index <- Found
+    ],
+    Lasts = [Last || File <- Files, {_, Last, _} <- wal_span(File)],
+    Snapshots = todana_snapshot_files:indexes(Server),
+    noted_behind(lists:max([0 | Indexes ++ Lasts ++ Snapshots]), Server).
+
+-spec noted_behind(non_neg_integer(), file:filename()) ->
+    none | {non_neg_integer(), non_neg_integer()} | {error, problem()}.
+noted_behind(End, Server) ->
+    case todana_log_mark:read(Server) of
+        {ok, Confirmed} when Confirmed > End -> {End, Confirmed};
+        {ok, _} -> none;
+        %% It has no records, and the next start writes it again.
+        damaged -> none;
+        {error, Problem} -> {error, Problem}
+    end.
+
 -spec short([span()], non_neg_integer(), file:filename()) -> [problem()].
 short(Spans, Snapshot, Server) ->
     End = lists:max([Snapshot | [Last || {_, Last, _} <- Spans]]),
-    case todana_log_mark:read(Server) of
-        {ok, Confirmed} when Confirmed > End ->
+    case noted_behind(End, Server) of
+        none ->
+            [];
+        {error, Problem} ->
+            [Problem];
+        {_, Confirmed} ->
             [{short, filename:dirname(Server), io_lib:format(
                 "the log ends with entry ~b, and entry ~b was confirmed, so "
                 "its newest .wal file is missing or was cut", [End, Confirmed]
-            )}];
-        {ok, _} ->
-            [];
-        %% It has no records, and the next start writes it again.
-        damaged ->
-            [];
-        {error, Problem} ->
-            [Problem]
+            )}]
     end.

@@ -15,6 +15,8 @@
     | {missing, file:filename(), Why :: iodata()}
     %% The log ends before an entry that was confirmed.
     | {short, file:filename(), Why :: iodata()}
+    %% Other members know that this one had confirmed more, or that all had.
+    | {older | gone_on, file:filename(), Why :: iodata()}
     %% A segment, which nothing mends.
     | {broken, file:filename(), Offset :: non_neg_integer(), Why :: iodata()}
     %% A snapshot; the sentence of the native library names the file.
@@ -24,7 +26,9 @@
 -doc "Whether this is one, and not a reason of Ra's.".
 -spec is_problem(term()) -> boolean().
 is_problem({Kind, _File, _Why}) ->
-    lists:member(Kind, [ended, missing, short, snapshot, unusable]);
+    lists:member(Kind, [
+        ended, missing, short, snapshot, unusable, older, gone_on
+    ]);
 is_problem({Kind, _File, _Offset, _Why}) ->
     lists:member(Kind, [damaged, broken]);
 is_problem(_Reason) ->
@@ -59,14 +63,24 @@ words({_Kind, _File, Why} = Problem) ->
     text("~ts~ts", [Why, advice(Problem)]).
 
 -spec advice(problem()) -> string().
-advice({damaged, _, _, _}) ->
-    ": restore a backup, or see `bin/todana repair`, which cuts the log there";
-advice({ended, _, _}) ->
-    ": restore a backup, or see `bin/todana repair`, which ends the log there";
-advice({short, _, _}) ->
-    ": restore a backup, or see `bin/todana repair`, which accepts the loss";
-advice(_) ->
-    ": restore a backup".
+advice({damaged, File, _, _}) ->
+    advice(File, "cuts the log there");
+advice({ended, File, _}) ->
+    advice(File, "ends the log there");
+advice({short, File, _}) ->
+    advice(File, "accepts the loss");
+advice({older, _, _}) ->
+    ": remove this member by `bin/todana cluster leave` on another one, and "
+    "let it join with an empty directory; docs/cluster.md, \"Older copies\", "
+    "has the other ways";
+advice({gone_on, _, _}) ->
+    ": see docs/cluster.md, \"Older copies\", before you give them up";
+advice(Problem) ->
+    ": " ++ todana_log_remedy:words(element(2, Problem)).
+
+-spec advice(file:filename(), string()) -> string().
+advice(File, RepairDoes) ->
+    ": " ++ todana_log_remedy:repair(File, RepairDoes).
 
 -doc "Says that the entries from the one to the other are missing.".
 -spec entries(non_neg_integer(), non_neg_integer()) -> string().
@@ -76,6 +90,8 @@ entries(From, To) -> text("entries ~b to ~b are missing", [From, To]).
 -doc "Whether no later attempt can succeed: the files are not what they were.".
 -spec is_final(term()) -> boolean().
 is_final({unusable, _, _}) -> false;
+%% A leader may be deposed a moment later.
+is_final({gone_on, _, _}) -> false;
 is_final({ra_log_segment_crc_check_failure, _, _, _}) -> true;
 is_final(Reason) -> is_problem(Reason).
 

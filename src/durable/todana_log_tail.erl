@@ -27,8 +27,10 @@
 %%   was sent again, since it took long, counts once. With more of them behind
 %%   it the bad record was confirmed, whatever it looks like.
 %%
-%% Both must hold. What remains is a record with a sector of zeros in its own
-%% data that is damaged by something else within the last four batches.
+%% Both must hold. And whatever the record looks like, it was confirmed if
+%% todana_log_mark names it or a later entry, several times a second. What
+%% remains is a record with a sector of zeros in its own data that is damaged by
+%% something else within the last four batches and half a second.
 %%
 %% After an fdatasync that failed there are later files, too, and the earlier
 %% one may only end too early, without a bad record. Segment files have what is
@@ -38,8 +40,9 @@
 %% `everysec'. The files are synchronized once a second, so all writes since
 %% then may be torn anywhere, in the newest file and in those before it.
 %% Confirmed writes of that second may be lost, and Ra needs a log without gaps:
-%% so it is cut at the first bad record if a part of it was never written, and
-%% if the readable records behind it are of one short time. Later files go too.
+%% so it is cut at the first bad record if a part of it was never written, if
+%% the readable records behind it are of one short time, and if it is behind the
+%% entry that todana_log_mark names as synchronized. Later files go too.
 %%
 %% In both, a bad record is of no interest if the next file with records begins
 %% at its index or an earlier one: the records were written again there, after
@@ -85,7 +88,7 @@ mend(Directory, UId, Durability) ->
         ),
         mend(Directory, UId, Durability)
     else
-        whole -> ok;
+        {whole, Whole} -> todana_log_cut:set_aside_segments(Whole, Server);
         {error, Problem} -> {error, Problem}
     end.
 
@@ -106,18 +109,19 @@ examine(Scanned, Server, Durability) ->
 
 %% What a power failure has torn, or why it was something else.
 -spec judged([file()], file:filename(), todana_data_dir:durability()) ->
-    {cut, cut()} | whole | {error, problem()}.
+    {cut, cut()} | {whole, [file()]} | {error, problem()}.
 judged(Files, Server, Durability) ->
     case first_damage(Files, Durability) of
         undamaged ->
             case todana_log_missing:problems(Files, Server) of
-                [] -> whole;
+                [] -> {whole, Files};
                 [Problem | _] -> {error, Problem}
             end;
         {cut, Cut} ->
-            case judge(Durability, Cut) of
-                ok -> {cut, Cut};
-                {error, Problem} -> {error, Problem}
+            maybe
+                ok ?= judge(Durability, Cut),
+                ok ?= is_unconfirmed(Cut, Files, Server),
+                {cut, Cut}
             end
     end.
 
@@ -189,12 +193,11 @@ scan(Directory, UId) ->
 scan_each([], _UId, Scanned) ->
     {ok, lists:reverse(Scanned)};
 scan_each([File | Files], UId, Scanned) ->
-    Bytes = filelib:file_size(File),
+    IsBegun = todana_log_file:is_begun(File),
     case todana_log_file:scan(File, UId) of
         {ok, Found} ->
             scan_each(Files, UId, [{File, Found} | Scanned]);
-        %% The power failed when it had just been created.
-        {error, format} when Bytes =:= 0 ->
+        {error, format} when IsBegun ->
             scan_each(Files, UId, Scanned);
         {error, format} ->
             {error, {missing, File, "this is not a file of the log"}};
@@ -265,6 +268,36 @@ judge(Durability, #{file := File, offset := Offset, bytes := Bytes} = Cut) ->
         none -> ok;
         Why when Offset < Bytes -> {error, {damaged, File, Offset, Why}};
         Why -> {error, {ended, File, [absent(Cut), Why]}}
+    end.
+
+%% What the note names was confirmed, so that no power failure has torn it.
+-spec is_unconfirmed(cut(), [file()], file:filename()) ->
+    ok | {error, problem()}.
+is_unconfirmed(#{file := File, later := Later} = Cut, Files, Server) ->
+    Left = [
+        {Name, case Name of
+            File -> Scanned#{damage := none};
+            _ -> Scanned
+        end}
+     || {Name, Scanned} <- Files, not lists:member(Name, Later)
+    ],
+    case todana_log_missing:confirmed_behind(Left, Server) of
+        none -> ok;
+        {error, Problem} -> {error, Problem};
+        {End, Confirmed} -> {error, confirmed(Cut, End, Confirmed)}
+    end.
+
+-spec confirmed(cut(), non_neg_integer(), non_neg_integer()) -> problem().
+confirmed(#{file := File, offset := Offset, bytes := Bytes}, End, Confirmed) ->
+    Noted = io_lib:format("entry ~b was confirmed", [Confirmed]),
+    case Offset < Bytes of
+        true ->
+            {damaged, File, Offset, ["and not by a power failure: ", Noted]};
+        false ->
+            {ended, File, [
+                todana_log_problem:entries(End + 1, Confirmed),
+                " behind its end, and ", Noted
+            ]}
     end.
 
 %% Between the end of a file and the next one.

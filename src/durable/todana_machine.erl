@@ -33,30 +33,45 @@ init(_Arguments) ->
     #{server_dir := Directory} = todana_data_dir:opened(),
     ok = todana_snapshot_files:insist_on_none(Directory),
     ok = todana_nif:group_reset(),
+    ok = todana_log_terms:begin_anew(0, 0),
     todana.
 
 -spec apply(ra_machine:command_meta_data(), term(), state()) ->
     {state(), term()} | {state(), term(), [term()]}.
-apply(#{index := Index, system_time := TimeMs}, {b, Batch}, State) ->
+apply(#{index := Index, term := Term} = Meta, Command, State) ->
+    Result = apply_one(Meta, Command, State),
+    ok = todana_log_terms:applied(Index, Term),
+    Result.
+
+-spec apply_one(ra_machine:command_meta_data(), term(), state()) ->
+    {state(), term()} | {state(), term(), [term()]}.
+apply_one(#{index := Index, system_time := TimeMs}, {b, Batch}, State) ->
     case run(Batch, 0, Index, TimeMs) of
         false -> {State, ok};
         true -> begin_snapshot(Index, State)
     end;
-apply(#{index := Index}, snapshot, State) ->
+apply_one(#{index := Index}, snapshot, State) ->
     ok = todana_nif:group_skip(Index),
     begin_snapshot(Index, State);
+%% Of one member alone, for a backup.
+apply_one(#{index := Index}, {snapshot, Node}, State) ->
+    ok = todana_nif:group_skip(Index),
+    case Node =:= node() andalso begin_snapshot(Index, State) of
+        {_, _, Effects} -> {State, {index, Index}, Effects};
+        _ -> {State, {index, Index}}
+    end;
 %% All members make the digest of the same state.
-apply(#{index := Index}, {digest, Ref}, State) ->
+apply_one(#{index := Index}, {digest, Ref}, State) ->
     ok = todana_nif:group_skip(Index),
     _ = get(todana_runs) =:= true andalso
         todana_verify:begin_digest(Ref, Index),
     {State, ok};
 %% A question whether the group works.
-apply(#{index := Index}, ping, State) ->
+apply_one(#{index := Index}, ping, State) ->
     ok = todana_nif:group_skip(Index),
     {State, {index, Index}};
 %% Changes of the version; nodes and processes that come and go.
-apply(#{index := Index}, _Command, State) ->
+apply_one(#{index := Index}, _Command, State) ->
     ok = todana_nif:group_skip(Index),
     {State, ok}.
 

@@ -8,7 +8,7 @@
 -module(todana_named_databases).
 -moduledoc false.
 
--export([check/2]).
+-export([check/2, bytes/1]).
 
 -define(FILE_NAME, "databases").
 
@@ -34,6 +34,14 @@ check(Directory, Databases) ->
     else
         [Sentence | _] -> {error, Sentence};
         {error, _} = Error -> Error
+    end.
+
+-doc "The file in this directory, for a backup; empty if there is none.".
+-spec bytes(file:filename()) -> binary().
+bytes(Directory) ->
+    case file:read_file(filename:join(Directory, ?FILE_NAME)) of
+        {ok, Bytes} -> Bytes;
+        {error, enoent} -> <<>>
     end.
 
 %% The default name of the first database does not count.

@@ -56,7 +56,9 @@ repair(DataDir) ->
     case Repaired of
         {ok, Results} ->
             case [Problem || {error, Problem} <- Results] of
-                [Problem | _] -> {error, todana_log_problem:describe(Problem)};
+                [Problem | _] when is_tuple(Problem) ->
+                    {error, todana_log_problem:describe(Problem)};
+                [Sentence | _] -> {error, Sentence};
                 [] -> {ok, said([Text || {ok, Text} <- Results])}
             end;
         {error, Sentence} ->
@@ -64,9 +66,21 @@ repair(DataDir) ->
     end.
 
 -spec repair_logs(file:filename()) ->
-    [{ok, iolist()} | {error, todana_log_problem:problem()}].
+    [{ok, iolist()} | {error, todana_log_problem:problem() | string()}].
 repair_logs(Directory) ->
-    UId = uid(Directory),
+    %% With another identity, each record of the log would seem to be bad.
+    case {todana_log_remedy:refusal(Directory), uid(Directory)} of
+        {none, <<_, _/binary>> = UId} ->
+            repair_each(Directory, UId);
+        {none, _} ->
+            [{error, todana_log_remedy:unknown(Directory)}];
+        {Sentence, _} ->
+            [{error, Sentence}]
+    end.
+
+-spec repair_each(file:filename(), binary()) ->
+    [{ok, iolist()} | {error, todana_log_problem:problem()}].
+repair_each(Directory, UId) ->
     [
         todana_log_tail:repair(Class, UId, Durability)
      || Durability <- [always, everysec],

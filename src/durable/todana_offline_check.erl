@@ -60,9 +60,13 @@ class(DataDir, Durability) ->
         {File, Found}
      || File <- Logs, {ok, Found} <- [todana_log_file:scan(File, UId)]
     ],
+    Confirmed = case todana_log_mark:read(Server) of
+        {ok, Index} -> Index;
+        _ -> 0
+    end,
     Config = [todana_ra_files:check_config(Server) || filelib:is_dir(Server)],
     problems(Config) ++
-        [wal(File, UId) || File <- Logs] ++
+        [wal(File, UId, Confirmed) || File <- Logs] ++
         [gap(Gap) || {_, _, _, true} = Gap <-
                          todana_log_cover:gaps(Scanned, Server)] ++
         [segment(File, Durability, Scanned)
@@ -106,9 +110,19 @@ snapshot(File) ->
 size_of(File) ->
     integer_to_list(filelib:file_size(File)).
 
--spec wal(file:filename(), binary()) -> finding().
-wal(File, UId) ->
+%% The entry was noted as confirmed.
+-spec wal(file:filename(), binary(), non_neg_integer()) -> finding().
+wal(File, UId, Confirmed) ->
     case todana_log_file:scan(File, UId) of
+        {ok, #{
+            damage := #{is_torn := true, behind := []} = Damage,
+            last := #{index := Last}
+        }} when Last < Confirmed ->
+            #{offset := Offset} = Damage,
+            {damaged, File, io_lib:format(
+                "offset ~b: the file ends within an entry, and entry ~b was "
+                "confirmed", [Offset, Confirmed]
+            )};
         {ok, #{damage := none, first := none}} ->
             {ok, File, "no entries"};
         {ok, #{damage := none, first := First, last := Last}} ->
@@ -131,9 +145,9 @@ wal(File, UId) ->
                 "behind it", [Offset, Torn, length(Behind)]
             )};
         {error, format} ->
-            case filelib:file_size(File) of
-                0 -> {note, File, "is empty: it had just been created"};
-                _ -> {damaged, File, "offset 0: is not a file of the log"}
+            case todana_log_file:is_begun(File) of
+                true -> {note, File, "is empty: it had just been created"};
+                false -> {damaged, File, "offset 0: is not a file of the log"}
             end;
         {error, Reason} ->
             {damaged, File, file:format_error(Reason)}
@@ -155,8 +169,12 @@ segment(File, Durability, Scanned) ->
     IsBegun = lists:member(
         File, todana_log_segment:begun(filename:dirname(File))
     ),
+    Snapshot = lists:max([
+        0 | todana_snapshot_files:indexes(filename:dirname(File))
+    ]),
     IsElsewhere = fun(Index) ->
-        todana_log_missing:is_in_log(Index, Durability, Scanned)
+        Index =< Snapshot orelse
+            todana_log_missing:is_in_log(Index, Durability, Scanned)
     end,
     case IsBegun orelse todana_log_segment:verify(File, IsElsewhere) of
         true ->
@@ -164,5 +182,14 @@ segment(File, Durability, Scanned) ->
         {ok, Count} ->
             {ok, File, io_lib:format("~b entries", [Count])};
         {error, Problem} ->
-            {damaged, File, todana_log_problem:words(Problem)}
+            Unneeded = todana_log_missing:unneeded(
+                Scanned, filename:dirname(File)
+            ),
+            case lists:member(File, Unneeded) of
+                true ->
+                    {note, File, "is damaged, and the snapshot has its "
+                     "entries: the next start sets it aside"};
+                false ->
+                    {damaged, File, todana_log_problem:words(Problem)}
+            end
     end.

@@ -1,7 +1,8 @@
 %% `bin/todana dump': the records of a data directory that no node uses.
 %%
 %% It reads the records as a start of the node does, without listeners; so it
-%% also completes files as a start does.
+%% also completes files as a start does. A member of a cluster would take part
+%% in it, so its directory is refused.
 -module(todana_offline_dump).
 -moduledoc false.
 
@@ -17,6 +18,7 @@ application must not run, and no node may use the directory.
 dump(DataDir, Print) ->
     maybe
         ok ?= todana_data_rights:owner(filename:absname(DataDir)),
+        none ?= todana_log_remedy:member(filename:absname(DataDir)),
         {ok, {ok, Databases}} ?= todana_offline:locked(
             filename:absname(DataDir), fun() -> {ok, readable(DataDir)} end
         ),
@@ -45,6 +47,7 @@ dump(DataDir, Print) ->
             todana_nif:durable_tables()
         )
     else
+        {member, Sentence} -> {error, Sentence};
         {ok, {error, Sentence}} -> {error, Sentence};
         {error, Reason} -> {error, Reason}
     end.

@@ -9,10 +9,11 @@
 -module(todana_ra).
 -moduledoc false.
 
--export([start_application/0, start/1, stop/1, is_running/0, server/0,
-         is_name/1, is_server/1, system/1, wal_bytes_max/0]).
+-export([start_application/0, start/1, stop/1, stop_server/0, is_running/0,
+         server/0, is_name/1, is_server/1, system/1, wal_bytes_max/0]).
+-export([write_config/3]).
 -export([ask/1, pipeline/1, pipeline/2, pipeline/3, begin_election/0,
-         roll_over/1, segment_writer/1]).
+         roll_over/1, names/1]).
 
 %% Its entries stay in memory until it is full, besides the segment files that
 %% are being written from it.
@@ -103,16 +104,14 @@ begin_election() ->
             ok
     end.
 
--doc "The name of the process that writes segment files.".
--spec segment_writer(todana_data_dir:durability()) -> atom().
-segment_writer(Durability) ->
-    #{segment_writer := Name} = ra_system:derive_names(system(Durability)),
-    Name.
+-doc "The names of Ra's processes.".
+-spec names(todana_data_dir:durability()) -> ra_system:names().
+names(Durability) -> ra_system:derive_names(system(Durability)).
 
 -doc "Begins a new file of the log, after an fdatasync of this one failed.".
 -spec roll_over(todana_data_dir:durability()) -> ok.
 roll_over(Durability) ->
-    #{wal := Wal} = ra_system:derive_names(system(Durability)),
+    #{wal := Wal} = names(Durability),
     try ra_log_wal:force_roll_over(Wal) catch _:_ -> ok end.
 
 -doc """
@@ -125,7 +124,10 @@ start(#{durability := Durability, class_dir := Class} = Opened) ->
         fun() -> start_application() end,
         fun() -> check(Opened) end,
         fun() -> start_system(Durability, Opened) end,
-        fun() -> start_server(system(Durability), Opened) end
+        %% A server that was stopped as an older copy does not vote again.
+        fun() -> todana_confirmed:stays(Opened) end,
+        fun() -> start_server(system(Durability), Opened) end,
+        fun() -> todana_confirmed:stays(Opened) end
     ],
     case run(Steps) of
         ok -> begin_election();
@@ -155,8 +157,19 @@ run([Step | Steps]) ->
 -spec stop(todana_data_dir:durability()) -> ok.
 stop(Durability) ->
     System = system(Durability),
-    _ = try ra:stop_server(System, server()) catch _:_ -> ok end,
+    ok = stop_server(System),
     _ = try ra_system:stop(System) catch _:_ -> ok end,
+    ok.
+
+-doc "Stops the server alone. It takes part in nothing when this returns.".
+-spec stop_server() -> ok.
+stop_server() ->
+    #{durability := Durability} = todana_data_dir:opened(),
+    stop_server(system(Durability)).
+
+-spec stop_server(atom()) -> ok.
+stop_server(System) ->
+    _ = try ra:stop_server(System, server()) catch _:_ -> ok end,
     ok.
 
 -doc """
@@ -170,10 +183,8 @@ start_application() ->
         true ->
             ok;
         false ->
-            case application:load(ra) of
-                ok -> quiet();
-                _ -> ok
-            end,
+            _ = application:load(ra),
+            ok = quiet(),
             case application:ensure_all_started(ra, temporary) of
                 {ok, _} -> ok;
                 {error, {_, Reason}} -> {error, {ra, Reason}}
@@ -182,7 +193,7 @@ start_application() ->
 
 %% Ra reports each start of a file as a notice, and each orderly stop of a
 %% server as a warning. An application that uses Ra in this node, too, has
-%% loaded it before; then the levels stay as they are.
+%% started it before; then the levels stay as they are.
 -spec quiet() -> ok.
 quiet() ->
     _ = [
@@ -195,15 +206,23 @@ quiet() ->
 
 %% Once the system runs, its files belong to it.
 -spec check(todana_data_dir:opened()) -> ok | {error, term()}.
-check(Opened) ->
+check(#{durability := Durability} = Opened) ->
     case is_system_running(Opened) of
-        true -> ok;
-        false -> todana_ra_files:prepare(server(), Opened)
+        true ->
+            ok;
+        false ->
+            %% It may have failed, and be about to start again.
+            _ = ra_system:stop(system(Durability)),
+            ok = todana_flush_guard:end_writer(),
+            maybe
+                ok ?= todana_ra_files:prepare(server(), Opened),
+                todana_confirmed:check(Opened)
+            end
     end.
 
 -spec is_system_running(todana_data_dir:opened()) -> boolean().
 is_system_running(#{durability := Durability}) ->
-    #{log_sup := Name} = ra_system:derive_names(system(Durability)),
+    #{log_sup := Name} = names(Durability),
     whereis(Name) =/= undefined.
 
 -spec start_system(todana_data_dir:durability(), todana_data_dir:opened()) ->
@@ -213,8 +232,6 @@ start_system(Durability, #{class_dir := Directory} = Opened) ->
         true ->
             ok;
         false ->
-            %% It may have failed, and still be registered.
-            _ = ra_system:stop(system(Durability)),
             case ra_system:start(system_config(Durability, Directory)) of
                 {ok, _} -> ok;
                 {ok, _, _} -> ok;
@@ -234,7 +251,7 @@ system_config(Durability, Directory) ->
         end,
     (ra_system:default_config())#{
         name => Name,
-        names => ra_system:derive_names(Name),
+        names => names(Durability),
         data_dir => Directory,
         wal_data_dir => Directory,
         wal_sync_method => SyncMethod,
@@ -258,11 +275,27 @@ start_server(System, #{has_group := true}) ->
 start_server(System, #{
     uid := UId, class_dir := Class, server_dir := Directory
 } = Opened) ->
-    {Members, Membership} = membership(Opened),
-    Config = #{
-        id => server(),
+    Config = config(server(), UId, membership(Opened)),
+    case already(ra:start_server(System, Config)) of
+        ok ->
+            %% From here on `check' insists on what must not be lost.
+            #{directory_rev := Names} = ra_system:derive_names(System),
+            ok = dets:sync(Names),
+            ok = todana_small_file:sync_directory(Directory),
+            ok = todana_small_file:sync_directory(Class),
+            todana_data_dir:group_exists(Opened);
+        Error ->
+            Error
+    end.
+
+-spec config(
+    ra:server_id(), binary(), {[ra:server_id()], voter | non_voter}
+) -> map().
+config({Name, _} = Id, UId, {Members, Membership}) ->
+    #{
+        id => Id,
         uid => UId,
-        cluster_name => name(),
+        cluster_name => Name,
         initial_members => Members,
         membership => Membership,
         %% The module of snapshots is named here too: when a system starts, Ra
@@ -276,18 +309,19 @@ start_server(System, #{
         install_snap_rpc_timeout => 1_800_000,
         await_condition_timeout => ?AWAIT_MS_MAX,
         machine => {module, todana_machine, #{}}
-    },
-    case already(ra:start_server(System, Config)) of
-        ok ->
-            %% From here on `check' insists on what must not be lost.
-            #{directory_rev := Names} = ra_system:derive_names(System),
-            ok = dets:sync(Names),
-            ok = todana_small_file:sync_directory(Directory),
-            ok = todana_small_file:sync_directory(Class),
-            todana_data_dir:group_exists(Opened);
-        Error ->
-            Error
-    end.
+    }.
+
+-doc """
+Writes Ra's file about a server that is the only member of its group, as Ra does
+when it starts one for the first time.
+""".
+-spec write_config(file:filename(), string(), ra:server_id()) ->
+    ok | {error, file:posix() | badarg | terminated | system_limit}.
+write_config(Server, UId, Id) ->
+    Config = config(Id, list_to_binary(UId), {[Id], voter}),
+    todana_small_file:replace(
+        filename:join(Server, "config"), io_lib:format("~0p.~n", [Config])
+    ).
 
 %% A node that joins has no vote until the others give it one.
 -spec membership(todana_data_dir:opened()) ->

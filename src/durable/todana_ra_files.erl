@@ -36,6 +36,7 @@ prepare({Name, _Node}, Opened) ->
         ok ?= todana_log_tail:mend(Directory, UId, Durability),
         ok ?= forget_writers(Directory),
         ok ?= forget_begun_segment(Server),
+        ok ?= forget_begun_logs(Directory),
         ensure_rows(Directory, Name, UId)
     end.
 
@@ -88,6 +89,10 @@ check_config(Server) ->
         {error, Reason} when is_tuple(Reason) ->
             {error, {missing, Config, ["this file is damaged (line ",
                                        file:format_error(Reason), ")"]}};
+        %% No later attempt finds it.
+        {error, enoent} ->
+            {error, {missing, Config, "this file is missing, and without it "
+                     "the log cannot be read"}};
         {error, Reason} ->
             {error, {unusable, Config, file:format_error(Reason)}}
     end.
@@ -171,6 +176,25 @@ forget_begun_segment(Server) ->
         [{File, Result}] -> todana_log_problem:unusable(File, Result);
         [] -> ok
     end.
+
+%% Ra would stop at a file of the log without its first bytes.
+-spec forget_begun_logs(file:filename()) ->
+    ok | {error, todana_log_problem:problem()}.
+forget_begun_logs(Directory) ->
+    Begun = [
+        File
+     || Name <- filelib:wildcard("*.wal", Directory),
+        File <- [filename:join(Directory, Name)],
+        todana_log_file:is_begun(File)
+    ],
+    lists:foldl(
+        fun(File, ok) ->
+                todana_log_problem:unusable(File, file:delete(File, [raw]));
+           (_File, Error) ->
+                Error
+        end,
+        ok, Begun
+    ).
 
 %% A term that is later than each of the log: the names of snapshots are
 %% compared by it. The only member of a group votes for nobody else, so all

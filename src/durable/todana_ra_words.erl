@@ -2,7 +2,7 @@
 -module(todana_ra_words).
 -moduledoc false.
 
--export([describe/1, is_known/1]).
+-export([describe/1, is_full/1, full/2, is_known/1]).
 
 %% How many parts of a reason are searched for a known cause.
 -define(TERMS_MAX, 1_000).
@@ -10,7 +10,9 @@
 -doc "A reason why the log does not run, as a sentence.".
 -spec describe(term()) -> string().
 describe({ra_log_segment_crc_check_failure, Index, _Place, File}) ->
-    Why = io_lib:format("entry ~0p is damaged: restore a backup", [Index]),
+    Why = io_lib:format("entry ~0p is damaged: ~ts", [
+        Index, todana_log_remedy:of_running()
+    ]),
     todana_log_problem:describe({unusable, File, Why});
 describe({ra, {"no such file or directory", _}}) ->
     "durable databases need the Erlang library ra";
@@ -30,6 +32,30 @@ describe(Reason) ->
                 _ -> cause(Reason)
             end
     end.
+
+-doc "Whether a reason says that the disk, or its quota, is exhausted.".
+-spec is_full(term()) -> boolean().
+is_full({unusable, _File, Why}) ->
+    lists:member(Why, [file:format_error(Error) || Error <- full_errors()]);
+is_full(Reason) ->
+    not todana_log_problem:is_problem(Reason) andalso
+        known(Reason) =/= [] andalso
+        lists:member(hd(known(Reason)), [
+            Words || {Error, Words} <- causes(),
+                     lists:member(Error, full_errors())
+        ]).
+
+-doc "Such a reason as a sentence that names the directory.".
+-spec full(file:filename(), term()) -> string().
+full(DataDir, Reason) ->
+    Head = lists:flatten(io_lib:format("the disk of ~ts is full", [DataDir])),
+    case todana_log_problem:is_problem(Reason) of
+        true -> lists:concat([Head, ": ", describe(Reason)]);
+        false -> Head
+    end.
+
+-spec full_errors() -> [atom()].
+full_errors() -> [enospc, edquot].
 
 -spec cause(term()) -> string().
 cause(Reason) ->
@@ -59,13 +85,14 @@ is_known(Report) ->
 
 -spec causes() -> [{atom(), string()}].
 causes() ->
+    Remedy = todana_log_remedy:of_running(),
     [
         {wal_checksum_validation_failure, "a record of the log is damaged"},
         {ra_log_segment_crc_check_failure,
-            "a segment file of the log is damaged: restore a backup"},
-        {gap_detected, "entries of the log are missing: restore a backup"},
+            "a segment file of the log is damaged: " ++ Remedy},
+        {gap_detected, "entries of the log are missing: " ++ Remedy},
         {gap_between_snapshot_and_log,
-            "entries of the log are missing: restore a backup"},
+            "entries of the log are missing: " ++ Remedy},
         {enospc, "the disk is full"},
         {edquot, "the quota of the disk is exhausted"},
         {erofs, "the file system is read-only"},

@@ -145,10 +145,14 @@ load(Directory, Meta) ->
     ok = bear(filename:dirname(filename:dirname(Directory))),
     case todana_nif:group_restore(native(File)) of
         ok ->
+            #{index := Index, term := Term} = Meta,
+            ok = todana_log_terms:begin_anew(Index, Term),
             ok = found(Meta, File),
             {ok, Meta, todana};
         {_, Sentence} ->
-            todana_group_notes:refuse("~ts: restore a backup", [Sentence])
+            todana_group_notes:refuse(
+                "~ts: ~ts", [Sentence, todana_log_remedy:words(Directory)]
+            )
     end.
 
 -spec found(ra_snapshot:meta(), file:filename_all()) -> ok.

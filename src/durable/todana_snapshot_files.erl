@@ -41,7 +41,9 @@ insist_on_none(ServerDirectory) ->
 missing(ServerDirectory) ->
     todana_group_notes:refuse(
         "~ts: the snapshot is missing, and the log does not begin at its first "
-        "entry: restore a backup", [ServerDirectory]
+        "entry: ~ts", [
+            ServerDirectory, todana_log_remedy:words(ServerDirectory)
+        ]
     ).
 
 -doc "Whether this server ever completed a snapshot.".
@@ -206,8 +208,10 @@ start has verified it before, so it was damaged since.
 damaged(Directory, Reason) when is_atom(Reason) ->
     Words = [meta(Directory), " is damaged: wrong ", atom_to_list(Reason)],
     damaged(Directory, Words);
-damaged(_Directory, Sentence) ->
-    todana_group_notes:refuse("~ts: restore a backup", [Sentence]).
+damaged(Directory, Sentence) ->
+    todana_group_notes:refuse(
+        "~ts: ~ts", [Sentence, todana_log_remedy:words(Directory)]
+    ).
 
 -spec unreadable(directory(), file:posix() | badarg | binary()) -> no_return().
 unreadable(File, Sentence) when is_binary(Sentence) ->

@@ -4,6 +4,9 @@
 
 -export([text/1, of_memory/1]).
 
+%% A smaller difference of clocks is none.
+-define(CLOCK_MS_MIN, 1_000).
+
 -doc "The figures of `todana_status:ask/1` for a person.".
 -spec text(map()) -> iodata().
 text(#{~"state" := State} = Info) ->
@@ -104,11 +107,22 @@ rows() ->
                 Batches, in_bytes(maps:get(~"queue_bytes", Info, 0))
             ])
         end},
+        {"clock", ~"clock_differs_ms", fun(Ms, _) -> clock(Ms) end},
         {"disk", ~"disk_free_bytes", fun(Free, Info) ->
             Reserve = maps:get(~"disk_reserve_bytes", Info, 0),
             [in_bytes(Free), " free; writes are refused below ",
              in_bytes(Reserve)]
         end}
+    ].
+
+-spec clock(integer()) -> iodata().
+clock(Ms) when abs(Ms) < ?CLOCK_MS_MIN ->
+    "agrees with the time of the log";
+clock(Ms) ->
+    [
+        io_lib:format("~.1f s ", [abs(Ms) / 1000]),
+        if Ms > 0 -> "behind"; true -> "ahead of" end,
+        " the time of the log; see `todana clock`"
     ].
 
 -spec percentiles(map()) -> iodata().

@@ -1,0 +1,284 @@
+%% Keeps the time of the log near the true time.
+%%
+%% Durable records expire by the time of the log, which goes on with the
+%% monotonic clocks of the nodes (native/group/src/clock.rs), so that a wall
+%% clock that jumps changes nothing at once. The leader compares it with the
+%% median of the members' wall clocks, and corrects it slowly, by at most 5 % if
+%% it is late and 50 % if it is early. The others follow the leader:
+%%
+%%     leader    {time, Leader, Era, NowMs, EarlyMs}   to each, once a second
+%%     another   {wall, Node, WallMs}                  the answer
+%%
+%% A difference that this cannot mend soon is for an operator: `bin/todana
+%% clock set' has the log set its time.
+-module(todana_clock).
+-moduledoc false.
+-behaviour(gen_server).
+
+-export([start_link/0, begin_time/1, info/0, set/0, median/1]).
+%% Other nodes call it.
+-export([clocks/0]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
+
+-export_type([info/0]).
+
+-define(TICK_MS, 1_000).
+%% While the clock is being corrected, it moves in steps of this time.
+-define(STEP_MS, 100).
+%% A wall clock that a member has not sent for this time does not count.
+-define(HEARD_MS, 5_000).
+-define(ASK_TIMEOUT_MS, 2_000).
+%% What a message may take is no error of a clock.
+-define(EQUAL_MS, 20).
+%% A larger difference is reported.
+-define(NOTICED_MS, 5_000).
+%% A later start of the log's time is reported.
+-define(JUMP_MS, 3_600_000).
+%% The first format of the log in which its time can be set.
+-define(FORMAT, 4).
+
+-record(state, {
+    %% The members' wall clocks minus this node's monotonic clock, and when
+    %% they came.
+    walls = #{} :: #{node() => {integer(), HeardMs :: integer()}},
+    is_noticed = false :: boolean()
+}).
+
+-type time() ::
+    {Era :: non_neg_integer(), NowMs :: non_neg_integer(),
+     EarlyMs :: integer()}.
+-type info() :: #{
+    wall_ms := integer(),
+    %% The time of the log.
+    now_ms := integer(),
+    %% The time of the log minus that of this node's wall clock.
+    clock_differs_ms := integer(),
+    %% By how much the time of the log is early, as the leader knows it.
+    clock_early_ms := integer()
+}.
+
+-doc "Starts the process.".
+-spec start_link() -> gen_server:start_ret().
+start_link() -> gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
+
+-doc "The time of the log; empty while this node does not know it.".
+-spec info() -> info() | #{}.
+info() ->
+    case todana_nif:group_clock() of
+        {_Era, NowMs, EarlyMs} ->
+            WallMs = wall_ms(),
+            #{
+                wall_ms => WallMs,
+                now_ms => NowMs,
+                clock_differs_ms => NowMs - WallMs,
+                clock_early_ms => EarlyMs
+            };
+        unknown ->
+            #{}
+    end.
+
+-doc """
+Sets the time of the log to the median of the members' wall clocks. Returns by
+how much it has changed.
+""".
+-spec set() -> {ok, ByMs :: integer()} | {error, unicode:chardata()}.
+set() ->
+    case {todana_nif:group_clock(), todana_formats:common()} of
+        {_, Common} when Common < ?FORMAT ->
+            {error, "a member has an older version, which cannot do this, or "
+                    "had one in the last hour"};
+        {{_Era, NowMs, EarlyMs}, _} ->
+            Set = fun(Ref) ->
+                todana_nif:group_set_time(max(0, NowMs - EarlyMs), {0, Ref})
+            end,
+            case todana_durable:write(Set) of
+                ok -> {ok, -EarlyMs};
+                {error, unknown} -> {error, "it may or may not be set: look"};
+                _ -> {error, "this node accepts no writes now"}
+            end;
+        {unknown, _} ->
+            {error, "this node does not know the time of the log yet"}
+    end.
+
+%% ----------------------------------------------------------------- begin ---
+
+-doc """
+Has this node know the time of the log, before it serves. If no member knows it,
+it is that of the clocks, or of the last entry if that is later.
+""".
+-spec begin_time(todana_data_dir:opened()) -> ok | {error, term()}.
+begin_time(Opened) ->
+    case {todana_nif:group_clock(), Opened} of
+        {{_, _, _}, _} -> ok;
+        {unknown, #{cluster := none}} -> begin_with(wall_ms());
+        {unknown, #{}} -> begin_in_cluster()
+    end.
+
+-spec begin_in_cluster() -> ok | {error, term()}.
+begin_in_cluster() ->
+    %% The leader is one of them, since it has just answered.
+    Others = [N || N <- todana_members:known(), lists:member(N, nodes())],
+    Answers = lists:zip(Others, erpc:multicall(
+        Others, ?MODULE, clocks, [], ?ASK_TIMEOUT_MS
+    )),
+    Leader = todana_members:leader(),
+    Known = [{Node =:= Leader, Time}
+             || {Node, {ok, {Time, _}}} <- Answers, Time =/= unknown],
+    case {Known, lists:keyfind(Leader, 1, Answers)} of
+        %% A leader of a version that writes the time of its wall clock. Another
+        %% member that knows a time has it from nobody who decides.
+        {_, {Leader, {error, {exception, undef, _}}}} ->
+            begin_with_wall_of(Leader);
+        {[_ | _], _} ->
+            {_, {Era, NowMs, EarlyMs}} = lists:max(Known),
+            todana_nif:group_clock_follow(Era, NowMs, EarlyMs);
+        {[], false} when Leader =:= node() ->
+            Walls = [WallMs || {_, {ok, {unknown, WallMs}}} <- Answers],
+            #{log_time_ms := LogMs} = todana_nif:group_info(),
+            Later = [Ms - LogMs || Ms <- [wall_ms() | Walls]],
+            begin_with(LogMs + median(Later));
+        {[], _} ->
+            {error, no_time}
+    end.
+
+-spec begin_with_wall_of(node()) -> ok | {error, no_time}.
+begin_with_wall_of(Leader) ->
+    try erpc:call(Leader, os, system_time, [millisecond], ?ASK_TIMEOUT_MS) of
+        WallMs -> begin_with(WallMs)
+    catch
+        error:{erpc, _} -> {error, no_time}
+    end.
+
+-spec begin_with(integer()) -> ok.
+begin_with(NowMs) ->
+    #{log_time_ms := LogMs} = todana_nif:group_info(),
+    _ = LogMs > 0 andalso NowMs - LogMs > ?JUMP_MS andalso
+        logger:notice(
+            "todana: the last entry of the log is ~ts older than the clock; "
+            "durable records have expired meanwhile",
+            [seconds(NowMs - LogMs)]
+        ),
+    todana_nif:group_clock_begin(max(0, NowMs)).
+
+-doc false.
+%% The time of the log as this node knows it, and its wall clock.
+-spec clocks() -> {time() | unknown, integer()}.
+clocks() -> {todana_nif:group_clock(), wall_ms()}.
+
+%% --------------------------------------------------------------- process ---
+
+-spec init([]) -> {ok, #state{}}.
+init([]) ->
+    self() ! tick,
+    self() ! correct,
+    {ok, #state{}}.
+
+-spec handle_call(term(), gen_server:from(), #state{}) ->
+    {reply, ok, #state{}}.
+handle_call(_Request, _From, State) ->
+    {reply, ok, State}.
+
+-spec handle_cast(term(), #state{}) -> {noreply, #state{}}.
+handle_cast({time, Leader, Era, NowMs, EarlyMs}, State) ->
+    _ = Leader =:= todana_members:leader() andalso
+        todana_nif:group_clock_follow(Era, NowMs, EarlyMs),
+    ok = gen_server:cast({?MODULE, Leader}, {wall, node(), wall_ms()}),
+    {noreply, State};
+handle_cast({wall, Node, WallMs}, #state{walls = Walls} = State) ->
+    AtMs = monotonic_ms(),
+    {noreply, State#state{walls = Walls#{Node => {WallMs - AtMs, AtMs}}}};
+handle_cast(_Message, State) ->
+    {noreply, State}.
+
+-spec handle_info(term(), #state{}) -> {noreply, #state{}}.
+handle_info(tick, State) ->
+    _ = erlang:send_after(?TICK_MS, self(), tick),
+    {noreply, notice(lead(todana_nif:group_clock(), State))};
+handle_info(correct, State) ->
+    IsWrong = todana_nif:group_clock_correct(),
+    After = if IsWrong -> ?STEP_MS; true -> ?TICK_MS end,
+    _ = erlang:send_after(After, self(), correct),
+    {noreply, State};
+handle_info(_Message, State) ->
+    {noreply, State}.
+
+-spec lead(time() | unknown, #state{}) -> #state{}.
+lead({Era, NowMs, _}, #state{walls = Walls} = State) ->
+    case todana_data_dir:opened() of
+        #{cluster := none} ->
+            ok = todana_nif:group_clock_early(early(NowMs - wall_ms()));
+        #{} ->
+            _ = todana_members:leader() =:= node() andalso
+                lead_others(Era, NowMs, Walls)
+    end,
+    State;
+lead(unknown, State) ->
+    State.
+
+-spec lead_others(non_neg_integer(), integer(), map()) -> ok.
+lead_others(Era, NowMs, Walls) ->
+    AtMs = monotonic_ms(),
+    Others = lists:delete(node(), todana_members:known()),
+    Voters = todana_cluster_map:voters([node() | Others]),
+    Later = [wall_ms() - NowMs | [
+        FromMs + AtMs - NowMs
+     || Node := {FromMs, HeardMs} <- Walls,
+        lists:member(Node, Voters), Node =/= node(), AtMs - HeardMs =< ?HEARD_MS
+    ]],
+    %% A leader that is cut off, or new, has nobody's clock but its own.
+    EarlyMs = case 2 * length(Later) > length(Voters) of
+        true -> early(-median(Later));
+        false -> 0
+    end,
+    ok = todana_nif:group_clock_early(EarlyMs),
+    lists:foreach(fun(Node) ->
+        gen_server:cast({?MODULE, Node}, {time, node(), Era, NowMs, EarlyMs})
+    end, Others).
+
+-spec early(integer()) -> integer().
+early(Ms) when abs(Ms) < ?EQUAL_MS -> 0;
+early(Ms) -> Ms.
+
+-doc """
+The median of differences; of an even number, the one of the two in the middle
+that is nearer to 0.
+""".
+-spec median([integer(), ...]) -> integer().
+median(Differences) ->
+    Sorted = lists:sort(Differences),
+    Half = length(Sorted) div 2,
+    case lists:nthtail(max(0, Half - 1), Sorted) of
+        [_, Middle | _] when length(Sorted) rem 2 =:= 1 -> Middle;
+        [Lower, Upper | _] when abs(Upper) < abs(Lower) -> Upper;
+        [Lower | _] -> Lower
+    end.
+
+%% ---------------------------------------------------------------- notice ---
+
+%% One line when a difference appears, and one when it is gone.
+-spec notice(#state{}) -> #state{}.
+notice(#state{is_noticed = Before} = State) ->
+    case info() of
+        #{clock_differs_ms := Ms} when abs(Ms) > ?NOTICED_MS, not Before ->
+            logger:warning(
+                "todana: the clock of this node is ~ts ~s the time of the log, "
+                "by which durable records expire; see `bin/todana clock`",
+                [seconds(Ms), if Ms > 0 -> "behind"; true -> "ahead of" end]
+            ),
+            State#state{is_noticed = true};
+        #{clock_differs_ms := Ms} when abs(Ms) < ?NOTICED_MS div 2, Before ->
+            logger:notice("todana: the clock of this node agrees with the time "
+                          "of the log again"),
+            State#state{is_noticed = false};
+        #{} ->
+            State
+    end.
+
+-spec seconds(integer()) -> string().
+seconds(Ms) -> lists:flatten(io_lib:format("~.1f s", [abs(Ms) / 1_000])).
+
+-spec wall_ms() -> integer().
+wall_ms() -> os:system_time(millisecond).
+
+-spec monotonic_ms() -> integer().
+monotonic_ms() -> erlang:monotonic_time(millisecond).
