@@ -16,7 +16,9 @@
     node := node(),
     durability := todana_data_dir:durability(),
     version := pos_integer(),
-    time_ms := integer()
+    time_ms := integer(),
+    %% The newest format of the log that it reads.
+    format => pos_integer()
 }.
 -type invitation() :: #{
     cluster := binary(),
@@ -46,7 +48,8 @@ invite(#{version := Version}) when Version =/= ?VERSION ->
         "use the same version of Todana",
         [node(), ?VERSION, Version]
     )};
-invite(#{node := Node, durability := Durability, time_ms := TimeMs}) ->
+invite(#{node := Node, durability := Durability, time_ms := TimeMs} = Facts) ->
+    Format = maps:get(format, Facts, 1),
     AwayMs = abs(erlang:system_time(millisecond) - TimeMs),
     try todana_data_dir:opened() of
         #{cluster := none} ->
@@ -62,6 +65,7 @@ invite(#{node := Node, durability := Durability, time_ms := TimeMs}) ->
             )};
         #{cluster := Cluster, seed := Seed} ->
             maybe
+                ok ?= may_read(Node, Format, todana_formats:common()),
                 {ok, Members} ?= may_join(Node),
                 {ok, #{
                     cluster => Cluster, seed => Seed, members => Members,
@@ -71,6 +75,18 @@ invite(#{node := Node, durability := Durability, time_ms := TimeMs}) ->
     catch
         error:badarg -> {later, [atom_to_list(node()), " is starting"]}
     end.
+
+%% It would stop at the first entry of a newer format, and the others could use
+%% no command that needs one.
+-spec may_read(node(), pos_integer(), pos_integer()) -> ok | {error, iodata()}.
+may_read(_Node, Format, Common) when Format >= Common ->
+    ok;
+may_read(Node, Format, Common) ->
+    {error, io_lib:format(
+        "the members of the cluster write format ~b of the log, and ~s reads "
+        "none newer than ~b: use the version of Todana that they have",
+        [Common, Node, Format]
+    )}.
 
 -spec may_join(node()) -> {ok, [node()]} | {later | error, iodata()}.
 may_join(Node) ->
@@ -105,7 +121,13 @@ admit(Cluster, Node, UId) ->
 -spec admit(node(), binary()) -> ok | {error, term()}.
 admit(Node, UId) ->
     case member(Node) of
-        none -> todana_members:add(Node, UId);
+        none ->
+            maybe
+                ok ?= todana_formats:admit(Node),
+                ok ?= todana_members:add(Node, UId),
+                %% The leader forgets nodes that are no members.
+                todana_formats:admit(Node)
+            end;
         #{uid := UId} -> ok;
         #{} -> {error, already_member};
         unknown -> {error, no_leader}

@@ -11,6 +11,7 @@ other changes are commands: `bin/todana cluster`, and docs/cluster.md.
 
 -export_type([join_options/0]).
 
+-define(LOG_END_TIMEOUT_MS, 5_000).
 -define(FACTS_TIMEOUT_MS, 2_000).
 %% A member that lacks at most this number of entries has caught up.
 -define(BEHIND_MAX, 1_000).
@@ -165,8 +166,43 @@ force() ->
             {error, "a majority of the members answers, so nothing is lost: "
                     "`cluster leave NODE` removes a member"};
         false ->
-            logger:warning("todana: this node goes on alone: cluster force"),
-            result(todana_members:force_alone())
+            maybe
+                ok ?= has_most(),
+                logger:warning(
+                    "todana: this node goes on alone: cluster force"
+                ),
+                result(todana_members:force_alone())
+            end
+    end.
+
+%% Whether no member that answers has entries that this one does not have. One
+%% of them may be confirmed, although nobody has applied it.
+-spec has_most() -> ok | {error, iodata()}.
+has_most() ->
+    has_most(todana_members:log_end()).
+
+-spec has_most({non_neg_integer(), non_neg_integer()} | unknown) ->
+    ok | {error, iodata()}.
+has_most(unknown) ->
+    {error, "the log of this node is not open yet: try again"};
+has_most(Own) ->
+    Others = [N || N <- todana_members:known(), lists:member(N, nodes())],
+    Answers = erpc:multicall(
+        Others, todana_members, log_end, [], ?LOG_END_TIMEOUT_MS
+    ),
+    Ends = [
+        {End, N} || {N, {ok, {_, _} = End}} <- lists:zip(Others, Answers)
+    ],
+    case lists:max([{Own, node()} | Ends]) of
+        {End, Node} when End > Own ->
+            {_, Index} = End,
+            {error, io_lib:format(
+                "the log of ~ts goes on to entry ~b, which this node does not "
+                "have: run `cluster force` on ~ts, or stop that node to give "
+                "its entries up", [Node, Index, Node]
+            )};
+        _ ->
+            ok
     end.
 
 -spec member(node(), [todana_members:member()]) ->
@@ -205,14 +241,7 @@ result({error, Reason}) -> {error, io_lib:format("~0tp", [Reason])}.
 %% The members, with what each says of itself.
 -spec status() -> map().
 status() ->
-    {Leader, Members} =
-        case led_members() of
-            {ok, Node, Led} ->
-                {Node, Led};
-            {error, _} ->
-                Known = todana_members:known(),
-                {none, [#{node => N, role => unknown} || N <- Known]}
-        end,
+    {Leader, Members} = known_members(led_members()),
     Nodes = [Node || #{node := Node} <- Members],
     Map = todana_cluster_map:nodes(Nodes),
     #{
@@ -224,6 +253,25 @@ status() ->
          || {Member, Facts} <- lists:zip(Members, facts_of(Nodes))
         ]
     }.
+
+%% A leader that reaches no majority does not know that it leads nobody.
+-spec known_members(
+    {ok, Leader :: node(), [todana_members:member()]}
+    | todana_members:failure()
+) -> {Leader :: node() | none, [todana_members:member()]}.
+known_members({ok, Leader, Members}) ->
+    case todana_members:read_index([Leader], ?FACTS_TIMEOUT_MS) of
+        {ok, _} -> {Leader, Members};
+        {error, _} -> {none, [without_lead(Member) || Member <- Members]}
+    end;
+known_members({error, _}) ->
+    {none, [
+        #{node => Node, role => unknown} || Node <- todana_members:known()
+    ]}.
+
+-spec without_lead(todana_members:member()) -> todana_members:member().
+without_lead(#{role := leader} = Member) -> Member#{role := voter};
+without_lead(Member) -> Member.
 
 %% A person waits: only the leader is asked, and not for long.
 -spec led_members() ->
@@ -240,7 +288,7 @@ led_members() ->
     map().
 place(#{node := Node}, Map) ->
     maps:with(
-        [host, resp, resp_cluster, memcached, kyoto, zone],
+        [host, resp, resp_cluster, memcached, kyoto, zone, format],
         maps:get(Node, Map, #{})
     ).
 
@@ -265,7 +313,8 @@ facts() ->
     maps:with(
         [
             state, reason, progress, applied_index, log_time_ms, commit_us,
-            disk_free_bytes, in_flight, oldest_ms, version
+            clock_differs_ms, disk_free_bytes, in_flight, oldest_ms, version,
+            format_used
         ],
         (todana_group:info())#{version => version()}
     ).

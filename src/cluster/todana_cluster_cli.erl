@@ -8,6 +8,8 @@
 
 -define(TIMEOUT_MS, 120_000).
 -define(WATCH_MS, 1_000).
+-define(WAIT_TIMEOUT_S, "60").
+-define(WAIT_PAUSE_MS, 250).
 -define(CLEAR, "\e[H\e[2J").
 
 -doc """
@@ -17,7 +19,7 @@ control socket of the node with these options.
 -spec run([string()], find()) -> no_return().
 run([], _Find) ->
     finish(help());
-run([Word | _], _Find) when Word =:= "help"; Word =:= "--help"; Word =:= "-h" ->
+run(["help" | _], _Find) ->
     finish(help());
 run(["certificates", Directory], _Find) ->
     case todana_certificates:create(Directory) of
@@ -32,7 +34,20 @@ run([Command | Rest], Find) ->
     lists:keymember(Command, 1, usage()) orelse
         throw(["cluster: there is no command `", Command,
                "`; see `todana cluster help`"]),
-    run(Command, Find(Options), Flags, Names).
+    {Own, Others} = timeout(Options),
+    run(Command, Find(Others), Flags ++ Own, Names).
+
+%% `--timeout' belongs to this command, and not to those that find the node.
+-spec timeout([string()]) -> {[string()], [string()]}.
+timeout(["--timeout=" ++ Seconds | Rest]) ->
+    {["--timeout", Seconds], Rest};
+timeout(["--timeout", Seconds | Rest]) ->
+    {["--timeout", Seconds], Rest};
+timeout([Other | Rest]) ->
+    {Own, Others} = timeout(Rest),
+    {Own, [Other | Others]};
+timeout([]) ->
+    {[], []}.
 
 -spec run(string(), file:filename() | none, [string()], [string()]) ->
     no_return().
@@ -42,6 +57,15 @@ run("status", Path, ["--json"], []) ->
     finish([json:encode(ask(Path, #{command => status})), $\n]);
 run("status", Path, ["--watch"], []) ->
     watch(Path);
+run("status", Path, ["--wait"], []) ->
+    run("status", Path, ["--wait", "--timeout", ?WAIT_TIMEOUT_S], []);
+run("status", Path, ["--wait", "--timeout", Seconds], []) when Path =/= none ->
+    case string:to_integer(Seconds) of
+        {S, ""} when is_integer(S), S >= 0 ->
+            wait(Path, Seconds, now_ms() + 1_000 * S);
+        _ ->
+            throw(["--timeout: ", Seconds, " is no number of seconds"])
+    end;
 run("verify", Path, [], []) ->
     #{~"members" := Members, ~"index" := Index, ~"digest" := Digest} =
         ask(Path, #{command => verify}),
@@ -80,6 +104,35 @@ watch(Path) ->
     timer:sleep(?WATCH_MS),
     watch(Path).
 
+%% A node that has just been started has no socket yet.
+-spec wait(file:filename(), string(), integer()) -> no_return().
+wait(Path, Seconds, DeadlineMs) ->
+    LeftMs = max(?WAIT_PAUSE_MS, DeadlineMs - now_ms()),
+    Answer = todana_control:ask(Path, #{command => status}, LeftMs),
+    MayFail =
+        case Answer of
+            {ok, Status} -> todana_cluster_text:may_fail(Status);
+            {error, _} -> -1
+        end,
+    case {MayFail > 0, now_ms() < DeadlineMs, Answer} of
+        {true, _, {ok, Now}} ->
+            finish(todana_cluster_text:screen(Now));
+        {false, true, _} ->
+            timer:sleep(?WAIT_PAUSE_MS),
+            wait(Path, Seconds, DeadlineMs);
+        {false, false, {ok, Now}} ->
+            io:put_chars(todana_cluster_text:screen(Now)),
+            throw(["cluster: after ", Seconds, " s no member may fail yet"]);
+        {false, false, {error, no_node}} ->
+            throw(["cluster: no node is running here: there is no answer from ",
+                   Path]);
+        {false, false, {error, Sentence}} ->
+            throw(["cluster: ", Sentence])
+    end.
+
+-spec now_ms() -> integer().
+now_ms() -> erlang:monotonic_time(millisecond).
+
 -spec text(string()) -> binary().
 text(Word) -> unicode:characters_to_binary(Word).
 
@@ -87,7 +140,8 @@ text(Word) -> unicode:characters_to_binary(Word).
 -spec split([string()], {[string()], [string()], [string()]}) ->
     {Flags :: [string()], Names :: [string()], Options :: [string()]}.
 split([Flag | Rest], {Flags, Names, Options}) when
-    Flag =:= "--json"; Flag =:= "--watch"; Flag =:= "--i-accept-data-loss"
+    Flag =:= "--json"; Flag =:= "--watch"; Flag =:= "--wait";
+    Flag =:= "--i-accept-data-loss"
 ->
     split(Rest, {[Flag | Flags], Names, Options});
 split(["--" ++ _ = Option | Rest], {Flags, Names, Options}) ->
@@ -125,6 +179,8 @@ usage() ->
     [
         {"status", "status [--json | --watch]",
             "the members, and what to do if something is wrong"},
+        {"status", "status --wait [--timeout S]",
+            "wait until one member may fail, at most 60 s or S seconds"},
         {"verify", "verify", "compare the records of all members"},
         {"join", "join NODE --data-dir NEW ..",
             "start a node that joins the cluster of NODE"},
@@ -142,9 +198,10 @@ usage() ->
 -spec help() -> iodata().
 help() ->
     [
-        "usage: todana cluster COMMAND --data-dir DIRECTORY\n\n"
+        "usage: todana cluster COMMAND [--data-dir DIRECTORY]\n\n"
         "DIRECTORY is that of a member that runs on this host; --config FILE\n"
-        "finds it, too. `join` has the options of `todana start`.\n\n",
+        "finds it, too, and the only node of this host needs neither.\n"
+        "`join` has the options of `todana start`.\n\n",
         [
             io_lib:format("  ~-29s ~s~n", [Usage, Text])
          || {_, Usage, Text} <- usage()

@@ -36,11 +36,19 @@ run_in_cluster(Command, _Request) ->
 -spec with_node(map(), fun((node()) -> Result)) -> Result | {error, iodata()}.
 with_node(#{~"argument" := Name}, Do) ->
     Text = unicode:characters_to_list(Name),
-    Known = [N || N <- todana_members:known(), atom_to_list(N) =:= Text],
-    case Known of
-        [Node] -> Do(Node);
-        [] -> {error, [Text, " is no member of the cluster"]}
+    maybe
+        [] ?= named(Text, todana_members:known()),
+        %% As long as a node starts, it knows only itself.
+        {ok, _Leader, Members} ?= todana_members:list(todana_members:known()),
+        [] ?= named(Text, [Node || #{node := Node} <- Members]),
+        {error, [Text, " is no member of the cluster"]}
+    else
+        [Found] -> Do(Found);
+        {error, _} -> {error, "the cluster has no leader"}
     end.
+
+-spec named(string(), [node()]) -> [node()].
+named(Text, Nodes) -> [Node || Node <- Nodes, atom_to_list(Node) =:= Text].
 
 -spec done(ok | {error, iodata()}) -> {ok, true} | {error, iodata()}.
 done(ok) -> {ok, true};

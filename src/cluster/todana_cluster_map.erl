@@ -1,7 +1,9 @@
 %% The map of the cluster: records in a durable table, which all nodes have.
 %%
-%% - `{node, Node}': where its clients reach a node, and its zone. Each node
-%%   writes its own, when it differs from what it would write.
+%% - `{node, Node}': where its clients reach a node, its zone, and the newest
+%%   format of the log that it reads. Each node writes its own, when it differs
+%%   from what it would write; a node of an older version leaves out what it
+%%   does not know.
 %% - `{group, Number}': the slots of a group of replicas, and its members. The
 %%   leader writes it. There is one group, number 0, and it has all slots.
 %% - `epoch': a number that grows with each change of a group.
@@ -10,7 +12,8 @@
 -module(todana_cluster_map).
 -moduledoc false.
 
--export([announce/1, nodes/1, own/1]).
+-export([announce/1, nodes/1, own/1, voters/1, is_table/1, format/2,
+         expect/2]).
 
 -export_type([entry/0]).
 
@@ -27,18 +30,34 @@
     resp_cluster := inet:port_number(),
     memcached := inet:port_number(),
     kyoto := inet:port_number(),
-    zone := binary()
+    zone := binary(),
+    format => pos_integer()
 }.
+
+-doc "Whether this is the name of the table.".
+-spec is_table(binary()) -> boolean().
+is_table(Name) -> Name =:= atom_to_binary(?TABLE).
 
 -doc "Writes what this node has to say, if it is not in the map.".
 -spec announce(todana_config:options()) -> ok.
 announce(Options) ->
-    {ok, _} = todana:open(?TABLE, #{durable => true, codec => term}),
-    ok = write({node, node()}, own(Options)),
+    ok = open(),
+    Entry =
+        case todana_listener:addresses() of
+            %% Clients would be sent to port 0 before the listeners are open.
+            [] -> expected(todana_formats:newest());
+            _ -> own(Options)
+        end,
+    ok = write({node, node()}, Entry),
     case todana_members:leader() =:= node() of
         true -> lead();
         false -> ok
     end.
+
+-spec open() -> ok.
+open() ->
+    {ok, _} = todana:open(?TABLE, #{durable => true, codec => term}),
+    ok.
 
 -spec lead() -> ok.
 lead() ->
@@ -95,11 +114,63 @@ write(Key, Value) ->
 -spec nodes([node()]) -> #{node() => entry()}.
 nodes(Nodes) ->
     try todana:get_many(?TABLE, [{node, Node} || Node <- Nodes]) of
-        Found -> #{Node => Entry || {node, Node} := Entry <- Found}
+        Found ->
+            #{
+                Node => Entry
+             || {node, Node} := #{host := Host} = Entry <- Found, Host =/= ~""
+            }
     catch
         %% It is not open yet, or its records are being loaded.
         error:_ -> #{}
     end.
+
+-doc "Those of these members that vote; all, while the map does not say it.".
+-spec voters([node()]) -> [node()].
+voters(Members) ->
+    try todana:get(?TABLE, {group, 0}) of
+        {ok, #{members := Roles}} ->
+            case [N || N <- Members, maps:get(N, Roles, unknown) =:= voter] of
+                [] -> Members;
+                Voters -> Voters
+            end;
+        _ ->
+            Members
+    catch
+        error:_ -> Members
+    end.
+
+-doc """
+The newest format of the log that a node reads, by its entry; `Otherwise` if it
+announces none. This can be read before the records may be.
+""".
+-spec format(node(), Otherwise) -> pos_integer() | Otherwise.
+format(Node, Otherwise) ->
+    Key = term_to_binary({node, Node}, [deterministic]),
+    case todana_nif:durable_record(atom_to_binary(?TABLE), Key) of
+        none -> Otherwise;
+        Bytes -> maps:get(format, todana_codec:decode(Bytes), Otherwise)
+    end.
+
+-doc "Writes what a node reads that becomes a member, if it has no entry.".
+-spec expect(node(), pos_integer()) -> ok | {error, term()}.
+expect(Node, Format) ->
+    try
+        ok = open(),
+        case todana:get(?TABLE, {node, Node}) of
+            {ok, _} -> ok;
+            error -> todana:put(?TABLE, {node, Node}, expected(Format))
+        end
+    catch
+        error:Reason -> {error, Reason}
+    end.
+
+%% Older versions need all of it.
+-spec expected(pos_integer()) -> entry().
+expected(Format) ->
+    #{
+        host => ~"", resp => 0, resp_cluster => 0, memcached => 0, kyoto => 0,
+        zone => ~"", format => Format
+    }.
 
 -doc "The entry of this node.".
 -spec own(todana_config:options()) -> entry().
@@ -114,7 +185,8 @@ own(Options) ->
     },
     Ports#{
         host => host(maps:get(announce_host, Options, off), Listeners),
-        zone => text(maps:get(zone, Options, off))
+        zone => text(maps:get(zone, Options, off)),
+        format => todana_formats:newest()
     }.
 
 -spec port(atom(), [listener()]) -> inet:port_number().

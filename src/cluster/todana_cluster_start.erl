@@ -5,13 +5,16 @@
 -module(todana_cluster_start).
 -moduledoc false.
 
--export([prepare/1]).
+-export([prepare/1, check/1, is_joining/0, notes/2, cookie_note/1]).
 %% A process
 -export([ask_and_exit/3]).
 
 -define(JOIN_TIMEOUT_MS, 30_000).
 -define(JOIN_PAUSE_MS, 500).
+-define(JOIN_PROGRESS_MS, 5_000).
 -define(ANSWER_TIMEOUT_MS, 2_000).
+%% The name of the process that asks to join.
+-define(JOINING, todana_cluster_join).
 -define(CLUSTER_BYTES, 8).
 
 -doc "Starts the distribution if it is needed, and asks the cluster to join.".
@@ -21,14 +24,64 @@ prepare(#{data_dir := DataDir} = Options) ->
     Known = todana_data_dir:identity(DataDir),
     maybe
         ok ?= is_one_way(Options),
+        ok ?= has_cookie(Known, with_cookie(Known, Options)),
         ok ?= name(node_name(Known, Options), with_cookie(Known, Options)),
         {ok, Origin} ?= origin(Known, Options),
         ok ?= is_member_still(Known, Options),
+        ok ?= agrees_still(Known, Options),
         {ok, Origin}
     else
         {error, Sentence} ->
             {error, unicode:characters_to_list(Sentence)}
     end.
+
+-doc "Whether a start would refuse these options, as far as a file can say.".
+-spec check(todana_config:options()) -> ok | {error, string()}.
+check(#{data_dir := off}) ->
+    ok;
+check(#{data_dir := DataDir} = Options) ->
+    Known = todana_data_dir:identity(DataDir),
+    Checked =
+        maybe
+            ok ?= todana_data_dir:check(DataDir),
+            ok ?= is_one_way(Options),
+            ok ?= has_cookie(Known, with_cookie(Known, Options)),
+            check_name(node_name(Known, Options), Options)
+        end,
+    case Checked of
+        ok -> ok;
+        {error, Sentence} -> {error, unicode:characters_to_list(Sentence)}
+    end.
+
+-spec check_name(atom(), todana_config:options()) -> ok | {error, iodata()}.
+check_name(off, Options) ->
+    name(off, Options);
+check_name(Name, Options) ->
+    maybe
+        ok ?= certificates(Options),
+        todana_distribution:check(Name)
+    end.
+
+-doc """
+What a new directory notes at once, for its next start: the others have answered
+with this cookie, or there are none yet.
+""".
+-spec notes(todana_data_dir:origin(), todana_config:options()) ->
+    [todana_data_dir:noted()].
+notes(alone, _Options) ->
+    [];
+notes({create, _Cluster}, Options) ->
+    [{members, [node()]} | cookie_note(Options)];
+notes({join, #{members := Members}}, Options) ->
+    [{members, lists:usort([node() | Members])} | cookie_note(Options)].
+
+-doc "The cookie file, if it is not the default.".
+-spec cookie_note(todana_config:options()) -> [todana_data_dir:noted()].
+cookie_note(Options) ->
+    [
+        {cookie_file, filename:absname(File)}
+     || #{cookie_file := File} <- [Options], File =/= auto
+    ].
 
 %% A node that was removed while it was down must not elect a leader together
 %% with others that were. Members that are down cannot be asked.
@@ -52,6 +105,13 @@ is_member_still(
             ok
     end;
 is_member_still(_Known, _Options) ->
+    ok.
+
+-spec agrees_still({ok, map()} | none, todana_config:options()) ->
+    ok | {error, iodata()}.
+agrees_still({ok, Identity}, #{data_dir := DataDir}) ->
+    todana_agreement:at_start(filename:absname(DataDir), Identity);
+agrees_still(none, _Options) ->
     ok.
 
 -spec removed(binary(), todana_config:options()) -> {error, iodata()}.
@@ -86,6 +146,24 @@ with_cookie({ok, #{cookie_file := File}}, #{cookie_file := auto} = Options) ->
 with_cookie(_Known, Options) ->
     Options.
 
+%% With a new cookie a member would wait for the others for ever.
+-spec has_cookie({ok, map()} | none, todana_config:options()) ->
+    ok | {error, iodata()}.
+has_cookie({ok, #{members := [_, _ | _]}}, #{cookie_file := Option}) when
+    node() =:= nonode@nohost
+->
+    File = cookie_file(Option),
+    case file:read_file_info(File) of
+        {error, enoent} ->
+            {error, ["cookie_file: ", File, " is missing, and this node is a "
+                     "member of a cluster, which has a cookie: copy the file "
+                     "from another member, or name it with --cookie-file"]};
+        _ ->
+            ok
+    end;
+has_cookie(_Known, _Options) ->
+    ok.
+
 -spec name(atom(), todana_config:options()) -> ok | {error, iodata()}.
 name(off, #{cluster_create := no, cluster_join := off}) ->
     ok;
@@ -113,8 +191,9 @@ certificates(#{cluster_tls := Directory}) ->
         {true, ok} ->
             ok;
         {false, _} ->
-            {error, "cluster_tls: the emulator reads it when it starts: name "
-                    "it by the flag --cluster-tls or by TODANA_CLUSTER_TLS"};
+            {error, "cluster_tls: this emulator was started without TLS "
+                    "between nodes, which bin/todana does: in another release, "
+                    "use the flags of Erlang's distribution"};
         {true, {error, Sentence}} ->
             {error, ["cluster_tls: ", Sentence]}
     end.
@@ -152,7 +231,16 @@ origin({ok, _}, #{data_dir := DataDir, cluster_join := Peer}) ->
              "be merged with that of ", atom_to_list(Peer), ": join with an "
              "empty directory"]};
 origin(none, #{cluster_join := Peer, durability := Durability}) ->
-    ask(Peer, Durability, deadline(?JOIN_TIMEOUT_MS), "").
+    true = register(?JOINING, self()),
+    try
+        ask(Peer, Durability, deadline(?JOIN_TIMEOUT_MS), {"", 0})
+    after
+        unregister(?JOINING)
+    end.
+
+-doc "Whether this node waits for the cluster that it is to join.".
+-spec is_joining() -> boolean().
+is_joining() -> whereis(?JOINING) =/= undefined.
 
 %% Only a peer that is there can be in another cluster.
 -spec cluster_of(node()) -> {ok, none | binary()} | unknown.
@@ -187,7 +275,7 @@ answer({Pid, Monitor}, DeadlineMs) ->
         {'DOWN', Monitor, process, Pid, {ok, Answer}} ->
             {ok, Answer};
         {'DOWN', Monitor, process, Pid, {refused, Sentence}} ->
-            ok = todana_foreground:waiting(Sentence),
+            logger:notice("todana: ~ts", [Sentence]),
             unknown;
         {'DOWN', Monitor, process, Pid, _} ->
             unknown
@@ -201,26 +289,41 @@ answer({Pid, Monitor}, DeadlineMs) ->
 deadline(TimeoutMs) -> erlang:monotonic_time(millisecond) + TimeoutMs.
 
 %% The nodes of a cluster are often started at once, so the peer may come later.
-%% Each reason to wait is said once.
--spec ask(node(), todana_data_dir:durability(), integer(), iodata()) ->
-    {ok, todana_data_dir:origin()} | {error, iodata()}.
+%% Each reason to wait is said at once, and again after a while.
+-spec ask(
+    node(), todana_data_dir:durability(), integer(),
+    Said :: {iodata(), AtMs :: integer()}
+) -> {ok, todana_data_dir:origin()} | {error, iodata()}.
 ask(Peer, Durability, DeadlineMs, Said) ->
     case ask_once(Peer, Durability) of
         {later, Sentence} ->
-            _ = Sentence =/= Said andalso
-                todana_foreground:waiting(["waiting to join: ", Sentence]),
-            case erlang:monotonic_time(millisecond) < DeadlineMs of
+            NowMs = erlang:monotonic_time(millisecond),
+            case NowMs < DeadlineMs of
                 true ->
+                    Next = say(Sentence, DeadlineMs - NowMs, NowMs, Said),
                     timer:sleep(?JOIN_PAUSE_MS),
-                    ask(Peer, Durability, DeadlineMs, Sentence);
+                    ask(Peer, Durability, DeadlineMs, Next);
                 false ->
-                    {error, ["cluster_join: ", Sentence]}
+                    {error, ["cluster_join: ", Sentence, ", for ",
+                             integer_to_list(?JOIN_TIMEOUT_MS div 1_000),
+                             " s"]}
             end;
         {error, Sentence} ->
             {error, ["cluster_join: ", Sentence]};
         {ok, Facts} ->
             {ok, {join, Facts}}
     end.
+
+-spec say(iodata(), integer(), integer(), {iodata(), integer()}) ->
+    {iodata(), integer()}.
+say(Sentence, _LeftMs, NowMs, {Sentence, AtMs} = Said) when
+    NowMs < AtMs + ?JOIN_PROGRESS_MS
+->
+    Said;
+say(Sentence, LeftMs, NowMs, _Said) ->
+    logger:notice("todana: waiting to join, for ~b s more: ~ts",
+                  [LeftMs div 1_000, Sentence]),
+    {Sentence, NowMs}.
 
 -spec ask_once(node(), todana_data_dir:durability()) ->
     {ok, map()} | {later, iodata()} | {error, iodata()}.
@@ -230,7 +333,8 @@ ask_once(Peer, Durability) ->
             Facts = #{
                 node => node(), durability => Durability,
                 version => todana_admission:version(),
-                time_ms => erlang:system_time(millisecond)
+                time_ms => erlang:system_time(millisecond),
+                format => todana_formats:newest()
             },
             try
                 erpc:call(Peer, todana_admission, invite, [Facts], 10_000)

@@ -2,10 +2,12 @@
 -module(todana_cluster_text).
 -moduledoc false.
 
--export([screen/1]).
+-export([screen/1, may_fail/1]).
 
 %% A member that lacks more entries is behind.
 -define(BEHIND_MIN, 100).
+%% A member's clock that differs more is reported.
+-define(CLOCK_MS_MAX, 5_000).
 
 -doc "The screen for an answer of `todana_cluster:status/0`, as JSON has it.".
 -spec screen(map()) -> iodata().
@@ -102,40 +104,111 @@ log_time_ms(Member) -> maps:get(~"log_time_ms", Member, 0).
 %% ---------------------------------------------------------------- advice ---
 
 -spec advice(binary(), [map()], non_neg_integer()) -> [iodata()].
-advice(Leader, Members, Last) ->
-    Voters = [M || #{~"role" := R} = M <- Members, is_voter(R)],
-    Down = [M || #{~"state" := ~"down"} = M <- Voters],
-    quorum(Leader, Members) ++
+advice(~"none", Members, _Last) ->
+    %% Without a leader no member can join or be removed.
+    [without_leader(voters(Members)) | lists:append([
+        without_leader_about(M) || M <- Members
+    ])];
+advice(_Leader, Members, Last) ->
+    old(Members) ++ clocks(Members) ++
         lists:append([about(M, Last) || M <- Members]) ++
-        spare(Leader, length(Voters), length(Down)).
+        spare(length(voters(Members)), spares(Members)).
+
+%% All members, if nobody says which ones vote.
+-spec voters([map()]) -> [map()].
+voters(Members) ->
+    case [M || #{~"role" := R} = M <- Members, is_voter(R)] of
+        [] -> Members;
+        Voters -> Voters
+    end.
+
+%% Members that keep commands of later versions from the others.
+-spec old([map()]) -> [iodata()].
+old(Members) ->
+    Newest = lists:max([format(M) || M <- Members]),
+    [
+        [Node, " has an older version, and the cluster refuses commands that "
+         "it does not know: upgrade it"]
+     || #{~"node" := Node, ~"host" := _} = M <- Members, format(M) < Newest
+    ].
+
+-spec clocks([map()]) -> [iodata()].
+clocks(Members) ->
+    [
+        io_lib:format(
+            "the clock of ~ts is ~.1f s ~s the time of the log: set it, or see "
+            "`bin/todana clock`",
+            [
+                Node, abs(Ms) / 1000,
+                if Ms > 0 -> "behind"; true -> "ahead of" end
+            ]
+        )
+     || #{~"node" := Node, ~"clock_differs_ms" := Ms} <- Members,
+        abs(Ms) > ?CLOCK_MS_MAX
+    ].
+
+%% The newest format of the log that a member reads, as it has announced.
+-spec format(map()) -> pos_integer().
+format(Member) -> maps:get(~"format", Member, 1).
 
 -spec is_voter(binary()) -> boolean().
 is_voter(Role) -> Role =:= ~"leader" orelse Role =:= ~"voter".
 
--spec quorum(binary(), [map()]) -> [iodata()].
-quorum(~"none", Members) ->
-    Down = [M || #{~"state" := ~"down"} = M <- Members],
-    case 2 * length(Down) < length(Members) of
+-doc """
+How many members may fail: the rest would still be a majority of the voters that
+serves. Negative if there is none now.
+""".
+-spec may_fail(map()) -> integer().
+may_fail(#{~"leader" := Leader, ~"members" := Members}) when
+    Leader =/= ~"none"
+->
+    Voters = voters(Members),
+    Serving = [M || #{~"state" := ~"serving"} = M <- Voters],
+    length(Serving) - length(Voters) div 2 - 1;
+may_fail(#{}) ->
+    -1.
+
+-spec spares([map()]) -> integer().
+spares(Members) ->
+    Voters = voters(Members),
+    Down = [M || #{~"state" := ~"down"} = M <- Voters],
+    (length(Voters) - 1) div 2 - length(Down).
+
+-spec without_leader([map()]) -> iodata().
+without_leader(Voters) ->
+    Up = [M || #{~"state" := State} = M <- Voters, State =/= ~"down"],
+    case 2 * length(Up) > length(Voters) of
         true ->
-            ["nobody leads now: the members elect a leader, which takes some "
-             "seconds. Look again"];
+            "nobody leads now: the members elect a leader, which takes some "
+            "seconds. Look again";
         false ->
-            ["nobody leads: this node reaches no majority of the cluster, and "
-             "accepts no writes. Start the other nodes or mend the network. "
-             "Only if a majority is lost for good: `bin/todana cluster force "
-             "--i-accept-data-loss`"]
-    end;
-quorum(_Leader, _Members) ->
+            io_lib:format(
+                "nobody leads: this node reaches no majority of the cluster "
+                "(~b of ~b voters), and accepts no writes. Start the other "
+                "nodes or mend the network. Only if a majority is lost for "
+                "good, with all other members up that are left: `bin/todana "
+                "cluster force --i-accept-data-loss`, which names the member "
+                "with the most entries",
+                [length(Up), length(Voters)]
+            )
+    end.
+
+-spec without_leader_about(map()) -> [iodata()].
+without_leader_about(#{~"node" := Node, ~"state" := ~"down"}) ->
+    [[Node, " is down, or cannot be reached: start it again"]];
+without_leader_about(#{
+    ~"node" := Node, ~"state" := ~"failed", ~"reason" := Why
+}) ->
+    [[Node, " does not serve: ", Why]];
+without_leader_about(#{}) ->
     [].
 
--spec spare(binary(), non_neg_integer(), non_neg_integer()) -> [iodata()].
-spare(~"none", _Voters, _Down) ->
-    [];
-spare(_Leader, 1, _Down) ->
+-spec spare(non_neg_integer(), integer()) -> [iodata()].
+spare(1, _Left) ->
     ["only one node votes: if it fails, the cluster stands still. Let two more "
      "join"];
-spare(_Leader, Voters, Down) ->
-    case (Voters - 1) div 2 - Down of
+spare(Voters, Left) ->
+    case Left of
         Left when Left > 0 ->
             [io_lib:format("~b of ~b voters may fail", [Left, Voters])];
         _ ->

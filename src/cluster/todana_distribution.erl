@@ -8,7 +8,7 @@
 -module(todana_distribution).
 -moduledoc false.
 
--export([start/1, is_node_name/1, has_tls/0, connect/1]).
+-export([start/1, check/1, is_node_name/1, has_tls/0, connect/1]).
 
 -export_type([options/0]).
 
@@ -40,17 +40,33 @@ start(#{node := Name}) when node() =/= nonode@nohost ->
 start(#{node := Name, cookie_file := File, port := Port}) ->
     [_, Host] = string:split(atom_to_list(Name), "@"),
     maybe
-        {ok, Address} ?= address(Host),
-        ok ?= is_allowed(Host, Address),
+        {ok, Address} ?= allowed(Host),
         {ok, Cookie} ?= cookie(File),
         ok = listen_on(Address, Port),
-        ok ?= start_epmd(),
+        ok ?= start_epmd(Address),
         %% Each refused connection is a notice, and strangers repeat theirs.
         _ = has_tls() andalso logger:set_application_level(ssl, warning),
         ok ?= start_kernel(Name, Host),
         ok = keep_out_of_dumps(),
         true = erlang:set_cookie(Cookie),
         ok
+    end.
+
+-doc "Whether a node of this name may be started here.".
+-spec check(atom()) -> ok | {error, Sentence :: iodata()}.
+check(Name) ->
+    [_, Host] = string:split(atom_to_list(Name), "@"),
+    case allowed(Host) of
+        {ok, _} -> ok;
+        {error, Sentence} -> {error, Sentence}
+    end.
+
+-spec allowed(string()) -> {ok, inet:ip_address()} | {error, iodata()}.
+allowed(Host) ->
+    maybe
+        {ok, Address} ?= address(Host),
+        ok ?= is_allowed(Host, Address),
+        {ok, Address}
     end.
 
 %% The cookie is an atom, and a crash dump has all atoms. So none is written,
@@ -222,39 +238,64 @@ problem(File, Text) -> ["cookie_file: ", File, ": ", Text].
 %% ------------------------------------------------------------------ epmd ---
 
 %% The daemon that knows the ports of the nodes of this host. It stays when the
-%% node ends, for those of others.
--spec start_epmd() -> ok | {error, iodata()}.
-start_epmd() ->
-    case erl_epmd:names("127.0.0.1") of
-        {ok, _} ->
-            ok;
-        {error, _} ->
-            Bin = filename:join([
-                code:root_dir(),
-                "erts-" ++ erlang:system_info(version), "bin"
-            ]),
-            case os:find_executable("epmd", Bin) of
-                false ->
-                    {error, "node: the program epmd is missing"};
-                Program ->
-                    Port = open_port({spawn_executable, Program}, [
-                        {args, ["-daemon"]}, exit_status
-                    ]),
-                    receive
-                        {Port, {exit_status, _}} -> ok
-                    end,
-                    await_epmd(?EPMD_ATTEMPTS)
-            end
+%% node ends, for those of others. It listens where the node does, and on
+%% loopback addresses anyway; not elsewhere, unless the environment says so.
+-spec start_epmd(inet:ip_address()) -> ok | {error, iodata()}.
+start_epmd(Address) ->
+    case has_epmd(Address) orelse has_epmd({127, 0, 0, 1}) of
+        true -> reach_epmd(Address);
+        false -> run_epmd(Address)
     end.
 
--spec await_epmd(non_neg_integer()) -> ok | {error, iodata()}.
-await_epmd(0) ->
-    {error, "node: epmd does not answer on port 4369"};
-await_epmd(Left) ->
-    case erl_epmd:names("127.0.0.1") of
-        {ok, _} ->
+-spec has_epmd(inet:ip_address()) -> boolean().
+has_epmd(Address) -> element(1, erl_epmd:names(Address)) =:= ok.
+
+%% The one that runs may have been started for another address.
+-spec reach_epmd(inet:ip_address()) -> ok | {error, iodata()}.
+reach_epmd(Address) ->
+    case has_epmd(Address) of
+        true ->
             ok;
-        {error, _} ->
+        false ->
+            Text = inet:ntoa(Address),
+            {error, ["node: the epmd of this host does not listen on ", Text,
+                     ": stop the nodes that use it, end it by `epmd -kill`, "
+                     "and start this node first"]}
+    end.
+
+-spec run_epmd(inet:ip_address()) -> ok | {error, iodata()}.
+run_epmd(Address) ->
+    Bin = filename:join([
+        code:root_dir(), "erts-" ++ erlang:system_info(version), "bin"
+    ]),
+    case os:find_executable("epmd", Bin) of
+        false ->
+            {error, "node: the program epmd is missing"};
+        Program ->
+            Where =
+                case os:getenv("ERL_EPMD_ADDRESS") of
+                    false -> ["-address", inet:ntoa(Address)];
+                    _ -> []
+                end,
+            Port = open_port({spawn_executable, Program}, [
+                {args, ["-daemon" | Where]}, exit_status
+            ]),
+            receive
+                {Port, {exit_status, _}} -> ok
+            end,
+            await_epmd(Address, ?EPMD_ATTEMPTS)
+    end.
+
+-spec await_epmd(inet:ip_address(), non_neg_integer()) ->
+    ok | {error, iodata()}.
+await_epmd(Address, 0) ->
+    {error, ["node: epmd does not answer on ", inet:ntoa(Address),
+             ", port 4369"]};
+await_epmd(Address, Left) ->
+    case has_epmd(Address) of
+        true ->
+            ok;
+        false ->
             timer:sleep(?EPMD_WAIT_MS),
-            await_epmd(Left - 1)
+            await_epmd(Address, Left - 1)
     end.

@@ -5,9 +5,10 @@
 -module(todana_members).
 -moduledoc false.
 
--export([server/1, leader/0, facts/0, is_elector/0, voters/1, known/0, list/1,
-         list/2, read_index/2, is_confirmed/0, await/2, confirmed/0]).
--export([command/1, add/2, promote/2, remove/1, elect/0, transfer/1,
+-export([server/1, leader/0, facts/0, is_elector/0, voters/1, known/0, listed/0,
+         list/1, list/2, read_index/2, is_confirmed/0, await/2, confirmed/0,
+         written/0, log_end/0, votes/0]).
+-export([command/1, ask/1, add/2, promote/2, remove/1, elect/0, transfer/1,
          force_alone/0]).
 
 -export_type([leadership/0, member/0, failure/0]).
@@ -82,6 +83,12 @@ is_elector() ->
             false
     end.
 
+-doc "Whether this node has a vote.".
+-spec votes() -> boolean().
+votes() ->
+    #{membership := Membership} = ra:key_metrics(todana_ra:server()),
+    Membership =:= voter.
+
 -doc "The nodes that vote, as this node's server knows them.".
 -spec voters(timeout()) -> {ok, [node()]} | failure().
 voters(TimeoutMs) ->
@@ -96,13 +103,24 @@ voters(TimeoutMs) ->
 -doc "The nodes of the members, as far as this node knows.".
 -spec known() -> [node()].
 known() ->
+    case listed() of
+        {ok, Nodes} -> Nodes;
+        unknown -> [node()]
+    end.
+
+-doc "The same, unless this node does not know it now.".
+-spec listed() -> {ok, [node()]} | unknown.
+listed() ->
     {Name, _} = todana_ra:server(),
     Members =
         case ra_leaderboard:lookup_members(Name) of
             [_ | _] = Led -> Led;
             _ -> own_members()
         end,
-    lists:sort([Node || {_, Node} <- Members]).
+    case lists:sort([Node || {_, Node} <- Members]) of
+        [] -> unknown;
+        Nodes -> {ok, Nodes}
+    end.
 
 %% The servers of nodes, in the order in which Ra is to ask them. It waits for
 %% the answer of each for the whole time, and a node that hangs gives none.
@@ -122,10 +140,10 @@ in_order(Nodes) ->
 -spec own_members() -> [ra:server_id()].
 own_members() ->
     try ra:members({local, todana_ra:server()}, ?TIMEOUT_MS) of
-        {ok, [_ | _] = Members, _} -> Members;
-        _ -> [todana_ra:server()]
+        {ok, Members, _} -> Members;
+        _ -> []
     catch
-        exit:_ -> [todana_ra:server()]
+        exit:_ -> []
     end.
 
 -doc "What the leader knows of the members. `Nodes' are asked who that is.".
@@ -244,11 +262,38 @@ own disk has them.
 """.
 -spec confirmed() -> non_neg_integer().
 confirmed() ->
+    %% In this order: Ra lowers the other one before it applies an entry that
+    %% replaces one on disk.
+    Applied = todana_nif:group_applied(),
     case ra:key_metrics(todana_ra:server()) of
-        #{commit_index := Confirmed, last_written_index := Written} ->
-            max(0, min(Confirmed, Written));
+        #{last_written_index := Written} -> max(0, min(Applied, Written));
+        #{} -> 0
+    end.
+
+-doc "The last entry of this node's log that is on its disk.".
+-spec written() -> non_neg_integer().
+written() ->
+    case ra:key_metrics(todana_ra:server()) of
+        #{last_written_index := Written, snapshot_index := Snapshot} ->
+            lists:max([0, Written, Snapshot]);
         #{} ->
             0
+    end.
+
+-doc """
+The term and the number of the last entry of this node's log, confirmed or not.
+Without a leader, a member has applied less than it has.
+""".
+-spec log_end() ->
+    {Term :: non_neg_integer(), Index :: non_neg_integer()} | unknown.
+log_end() ->
+    try ra:member_overview(todana_ra:server(), ?TIMEOUT_MS) of
+        {ok, #{log := #{last_term := Term, last_index := Index}}, _} ->
+            {Term, Index};
+        _ ->
+            unknown
+    catch
+        _:_ -> unknown
     end.
 
 -doc """
@@ -307,9 +352,17 @@ change(Call, Left) ->
 -doc "Has the machines of all members apply a command.".
 -spec command(term()) -> ok | failure().
 command(Command) ->
+    case ask(Command) of
+        {ok, _} -> ok;
+        Failure -> Failure
+    end.
+
+-doc "The same, with the answer of the leader's.".
+-spec ask(term()) -> {ok, term()} | failure().
+ask(Command) ->
     Servers = in_order(known()),
     try ra:process_command(Servers, Command, ?TIMEOUT_MS) of
-        {ok, _, _} -> ok;
+        {ok, Answer, _} -> {ok, Answer};
         Failure -> failure(Failure)
     catch
         exit:Reason -> {error, Reason}

@@ -5,24 +5,30 @@
 %% - It asks the others whether it still is one, since a member that was
 %%   removed receives no message about it.
 %% - As the leader, it gives votes.
+%% - It announces to the others what it has confirmed (todana_confirmed).
+%% - It logs what has changed (todana_cluster_events).
 %% - It writes where its clients reach it into the map of the cluster.
+%% - It finds out which formats of the log all members read.
 -module(todana_membership).
 -moduledoc false.
 -behaviour(gen_server).
 
 -export([start_link/1]).
--export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
 -define(TICK_MS, 1_000).
 %% Ticks between two questions whether this node still is a member.
 -define(REMOVED_TICKS, 5).
 -define(TIMEOUT_MS, 15_000).
+%% A leader that has given no answer for this time counts as lost.
+-define(SILENT_MS, 3_000).
 -define(ADMIT_TIMEOUT_MS, 30_000).
 
--type work() :: join | ask | vote | announce.
+-type work() :: join | ask | vote | announce | formats | remember.
 
 -record(state, {
     options :: todana_config:options(),
+    events = todana_cluster_events:new() :: todana_cluster_events:events(),
     ticks = 0 :: non_neg_integer(),
     %% The work that goes on, by its process. Each may wait for other nodes.
     going = #{} :: #{pid() => work()}
@@ -34,6 +40,7 @@ start_link(Options) ->
 
 -spec init(todana_config:options()) -> {ok, #state{}}.
 init(Options) ->
+    _ = process_flag(trap_exit, true),
     self() ! tick,
     {ok, #state{options = Options}}.
 
@@ -51,13 +58,59 @@ handle_info(tick, #state{ticks = Ticks, options = Options} = State) ->
     _ = erlang:send_after(?TICK_MS, self(), tick),
     Opened = todana_data_dir:opened(),
     ok = connect(Opened),
+    ok = confirm(Opened),
     {noreply, lists:foldl(fun({Name, Do}, S) -> run(Name, Do, S) end,
-        State#state{ticks = Ticks + 1}, work(Ticks, Opened, Options)
+        log(Opened, State#state{ticks = Ticks + 1}),
+        work(Ticks, Opened, Options)
     )};
 handle_info({'DOWN', _, process, Pid, _}, #state{going = Going} = State) ->
     {noreply, State#state{going = maps:remove(Pid, Going)}};
+handle_info({confirmed, UId, Node, Index, Has}, State) ->
+    ok = todana_confirmed:note(UId, Node, Index, Has),
+    {noreply, State};
 handle_info(_Message, State) ->
     {noreply, State}.
+
+%% While it joins, it is no part of the cluster.
+-spec log(todana_data_dir:opened(), #state{}) -> #state{}.
+log(#{joining := [_ | _]}, State) ->
+    State;
+log(_Opened, #state{events = Before} = State) ->
+    Members = todana_members:known(),
+    {Lines, Events} = todana_cluster_events:look(#{
+        now_ms => erlang:monotonic_time(millisecond),
+        leader => proved_leader(),
+        members => Members,
+        voters => todana_cluster_map:voters(Members),
+        up => [node() | nodes()],
+        votes => todana_members:votes()
+    }, Before),
+    lists:foreach(fun({Level, Text}) ->
+        logger:log(Level, "todana: ~ts", [Text])
+    end, Lines),
+    State#state{events = Events}.
+
+%% One that has not answered for a while may lead nobody.
+-spec proved_leader() -> node() | none.
+proved_leader() ->
+    case todana_read_index:is_silent(?SILENT_MS) of
+        true -> none;
+        false -> todana_members:leader()
+    end.
+
+%% At an orderly stop the others remember the last second, too.
+-spec terminate(term(), #state{}) -> ok.
+terminate(_Reason, _State) ->
+    Opened = todana_data_dir:opened(),
+    ok = confirm(Opened),
+    todana_confirmed:keep(Opened).
+
+-spec confirm(todana_data_dir:opened()) -> ok.
+confirm(#{joining := [_ | _]}) ->
+    ok;
+confirm(Opened) ->
+    Others = [N || N <- todana_members:known(), lists:member(N, nodes())],
+    todana_confirmed:announce(Opened, Others).
 
 %% A connection attempt may take seconds.
 -spec connect(todana_data_dir:opened()) -> ok.
@@ -77,11 +130,18 @@ work(_Ticks, #{joining := [_ | _], has_group := false}, _Options) ->
 work(_Ticks, #{joining := [_ | _]} = Opened, _Options) ->
     [{join, fun() -> join(Opened) end}];
 work(Ticks, Opened, Options) ->
-    [{announce, fun() -> todana_cluster_map:announce(Options) end}
-     || todana_nif:durable_state() =:= open] ++
+    [
+        Work
+     || todana_nif:durable_state() =:= open,
+        Work <- [
+            {announce, fun() -> todana_cluster_map:announce(Options) end},
+            {formats, fun todana_formats:renew/0}
+        ]
+    ] ++
     [{vote, fun todana_votes:balance/0}
      || todana_members:leader() =:= node()] ++
-    [{ask, fun() -> leave_if_removed(Opened, Options) end}
+    [{remember, fun() -> remember(Opened, Options) end}] ++
+    [{ask, fun() -> leave_if_removed(Opened) end}
      || Ticks rem ?REMOVED_TICKS =:= 0].
 
 -spec run(work(), fun(() -> term()), #state{}) -> #state{}.
@@ -121,10 +181,8 @@ is_admitted(Nodes, #{cluster := Cluster, uid := UId}) ->
 
 %% A node that was removed does not become a member with this directory again:
 %% it may have forgotten what it had confirmed.
--spec leave_if_removed(
-    todana_data_dir:opened(), todana_config:options()
-) -> ok.
-leave_if_removed(#{cluster := Cluster, uid := UId} = Opened, Options) ->
+-spec leave_if_removed(todana_data_dir:opened()) -> ok.
+leave_if_removed(#{cluster := Cluster, uid := UId} = Opened) ->
     Others = [N || N <- todana_members:known(), lists:member(N, nodes())],
     Answers = erpc:multicall(
         Others, todana_admission, is_removed, [Cluster, node(), UId],
@@ -140,22 +198,26 @@ leave_if_removed(#{cluster := Cluster, uid := UId} = Opened, Options) ->
             _ = application:stop(todana),
             ok;
         false ->
-            note(Opened, Options, todana_members:leader())
+            ok
     end.
+
+-spec remember(todana_data_dir:opened(), todana_config:options()) -> ok.
+remember(Opened, Options) ->
+    ok = todana_confirmed:keep(Opened),
+    note(Opened, Options, todana_members:leader(), todana_members:listed()).
 
 %% For `todana_cluster_start', when this node starts again. With a leader, the
 %% cookie is the right one.
 -spec note(
-    todana_data_dir:opened(), todana_config:options(), node() | none
+    todana_data_dir:opened(), todana_config:options(), node() | none,
+    {ok, [node()]} | unknown
 ) -> ok.
-note(#{has_group := true} = Opened, Options, Leader) when Leader =/= none ->
-    Cookie = [
-        {cookie_file, filename:absname(File)}
-     || #{cookie_file := File} <- [Options], File =/= auto
-    ],
-    _ = todana_data_dir:note(
-        Opened, [{members, todana_members:known()} | Cookie]
-    ),
+note(#{has_group := true} = Opened, Options, Leader, {ok, Members}) when
+    Leader =/= none
+->
+    _ = todana_data_dir:note(Opened, [
+        {members, Members} | todana_cluster_start:cookie_note(Options)
+    ]),
     ok;
-note(_Opened, _Options, _Leader) ->
+note(_Opened, _Options, _Leader, _Members) ->
     ok.

@@ -8,7 +8,7 @@
 -moduledoc false.
 -behaviour(gen_server).
 
--export([start_link/1, id/1]).
+-export([start_link/1, id/1, note/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
 %% A client that is redirected to a leader that is dead comes back.
@@ -41,6 +41,19 @@ start_link(Options) ->
 id(Name) ->
     binary:encode_hex(crypto:hash(sha, Name), lowercase).
 
+-doc """
+Passes to native code what is known now. After the listeners are open, a client
+may ask at once where they are.
+""".
+-spec note() -> ok.
+note() ->
+    try
+        gen_server:call(?MODULE, note)
+    catch
+        %% It does so itself when it starts, and ten times a second.
+        exit:_ -> ok
+    end.
+
 -spec init(todana_config:options()) -> {ok, #state{}}.
 init(Options) ->
     process_flag(trap_exit, true),
@@ -48,10 +61,9 @@ init(Options) ->
     self() ! tick,
     {ok, #state{cluster = todana_admission:cluster(), options = Options}}.
 
--spec handle_call(term(), gen_server:from(), #state{}) ->
-    {reply, ok, #state{}}.
-handle_call(_Request, _From, State) ->
-    {reply, ok, State}.
+-spec handle_call(note, gen_server:from(), #state{}) -> {reply, ok, #state{}}.
+handle_call(note, _From, State) ->
+    {reply, ok, note(State)}.
 
 -spec handle_cast(term(), #state{}) -> {noreply, #state{}}.
 handle_cast({do_you_lead, Node}, State) ->
@@ -152,10 +164,9 @@ described(Nodes, #state{cluster = Cluster, offsets = Offsets} = State) ->
      || Node <- Nodes
     ].
 
-%% A new node serves its clients before it has written its place into the map.
+%% A node serves its clients before it has written its place into the map.
 -spec with_own(Map, #state{}) -> Map when
     Map :: #{node() => todana_cluster_map:entry()}.
-with_own(Map, _State) when is_map_key(node(), Map) -> Map;
 with_own(Map, #state{options = Options}) ->
     Map#{node() => todana_cluster_map:own(Options)}.
 

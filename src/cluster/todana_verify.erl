@@ -12,13 +12,17 @@
 %% Called in the process that applies the log
 -export([begin_digest/2]).
 %% Called by other nodes
--export([await/2]).
+-export([await/2, has_begun/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
+%% For all that a comparison does. The command line waits longer.
 -define(TIMEOUT_MS, 60_000).
+%% For an answer to a question, and for the entry to be applied by all members.
+-define(ANSWER_TIMEOUT_MS, 10_000).
 %% A view is refused beside a snapshot, which takes a moment.
 -define(ATTEMPTS, 20).
 -define(PAUSE_MS, 250).
+-define(POLL_MS, 20).
 
 -type outcome() :: {Index :: non_neg_integer(), Digest :: non_neg_integer()}
     | busy.
@@ -36,41 +40,82 @@ start_link() ->
 
 -doc "The digest that all members have, or which ones differ.".
 -spec run() -> {ok, map()} | {error, iodata()}.
-run() -> run(?ATTEMPTS).
+run() ->
+    DeadlineMs = erlang:monotonic_time(millisecond) + ?TIMEOUT_MS,
+    run(?ATTEMPTS, DeadlineMs).
 
--spec run(non_neg_integer()) -> {ok, map()} | {error, iodata()}.
-run(Left) ->
+-spec run(non_neg_integer(), integer()) -> {ok, map()} | {error, iodata()}.
+run(Left, DeadlineMs) ->
     Ref = make_ref(),
     Nodes = todana_members:known(),
-    Asked = erpc:multicall(Nodes, ?MODULE, await, [Ref, 0], ?TIMEOUT_MS),
-    Answers = lists:zip(Nodes, Asked),
-    case [Node || {Node, Answer} <- Answers, Answer =/= {ok, later}] of
-        [] ->
+    case ask(Nodes, await, [Ref, 0], ?ANSWER_TIMEOUT_MS) of
+        {[], _} ->
             case todana_members:command({digest, Ref}) of
-                ok -> collect(Ref, Nodes, Left);
+                ok -> begun(Ref, Nodes, Left, DeadlineMs);
                 {error, _} -> {error, "the cluster has no leader"}
             end;
-        Silent ->
+        {Silent, _} ->
             {error, [names(Silent), " does not answer"]}
     end.
 
--spec collect(reference(), [node()], non_neg_integer()) ->
+%% The nodes that do not answer, and the answers of the others.
+-spec ask([node()], atom(), [term()], timeout()) ->
+    {[node()], [{node(), term()}]}.
+ask(Nodes, Function, Arguments, TimeoutMs) ->
+    Answers = lists:zip(Nodes, [
+        known(Answer)
+     || Answer <- erpc:multicall(
+            Nodes, ?MODULE, Function, Arguments, TimeoutMs
+        )
+    ]),
+    {
+        [Node || {Node, Answer} <- Answers, element(1, Answer) =/= ok],
+        [{Node, Answer} || {Node, {ok, Answer}} <- Answers]
+    }.
+
+%% A version without the question answers when it has read its records.
+-spec known({ok, term()} | {atom(), term()}) -> {ok, term()} | {atom(), term()}.
+known({error, {exception, undef, [{?MODULE, has_begun, _, _} | _]}}) ->
+    {ok, true};
+known(Answer) ->
+    Answer.
+
+%% A member that does not follow the leader never gets the entry.
+-spec begun(reference(), [node()], non_neg_integer(), integer()) ->
     {ok, map()} | {error, iodata()}.
-collect(Ref, Nodes, Left) ->
-    Answers = lists:zip(Nodes, erpc:multicall(
-        Nodes, ?MODULE, await, [Ref, ?TIMEOUT_MS], ?TIMEOUT_MS
-    )),
-    Silent = [Node || {Node, Answer} <- Answers, element(1, Answer) =/= ok],
-    Found = [{Node, Outcome} || {Node, {ok, Outcome}} <- Answers],
+begun(Ref, Nodes, Left, DeadlineMs) ->
+    {Silent, Found} = ask(
+        Nodes, has_begun, [Ref, ?ANSWER_TIMEOUT_MS], 2 * ?ANSWER_TIMEOUT_MS
+    ),
+    case {Silent, [Node || {Node, false} <- Found]} of
+        {[], []} ->
+            collect(Ref, Nodes, Left, DeadlineMs);
+        {[_ | _], _} ->
+            {error, [names(Silent), " does not answer"]};
+        {[], Late} ->
+            {error, io_lib:format(
+                "~ts has not applied the entry of the comparison within ~b s, "
+                "so nothing was compared: see `bin/todana cluster status`",
+                [names(Late), ?ANSWER_TIMEOUT_MS div 1_000]
+            )}
+    end.
+
+-spec collect(reference(), [node()], non_neg_integer(), integer()) ->
+    {ok, map()} | {error, iodata()}.
+collect(Ref, Nodes, Left, DeadlineMs) ->
+    LeftMs = max(0, DeadlineMs - erlang:monotonic_time(millisecond)),
+    {Silent, Found} = ask(Nodes, await, [Ref, LeftMs], LeftMs + 1_000),
     Busy = [Node || {Node, busy} <- Found],
-    Late = [Node || {Node, later} <- Found],
-    case {Silent ++ Late, Busy} of
-        {[_ | _] = Missing, _} ->
-            {error, [names(Missing), " does not answer"]};
-        {[], [_ | _]} when Left > 0 ->
+    case {Silent, [Node || {Node, later} <- Found]} of
+        {[_ | _], _} ->
+            {error, [names(Silent), " does not answer"]};
+        {[], [_ | _] = Late} ->
+            {error, [names(Late), " still reads its records: try again when "
+                     "the cluster has less to do"]};
+        {[], []} when Busy =/= [], Left > 0, LeftMs > ?PAUSE_MS ->
             timer:sleep(?PAUSE_MS),
-            run(Left - 1);
-        {[], [_ | _]} ->
+            run(Left - 1, DeadlineMs);
+        {[], []} when Busy =/= [] ->
             {error, ["a snapshot is being made by ", names(Busy),
                      ": try again later"]};
         {[], []} ->
@@ -107,14 +152,30 @@ begin_digest(Ref, Index) ->
 await(Ref, TimeoutMs) ->
     gen_server:call(?MODULE, {await, Ref, TimeoutMs}, infinity).
 
+-doc "Whether this node has applied the entry of a comparison by this time.".
+-spec has_begun(reference(), non_neg_integer()) -> boolean().
+has_begun(Ref, LeftMs) ->
+    case gen_server:call(?MODULE, ref, infinity) of
+        Ref ->
+            true;
+        _ when LeftMs =< 0 ->
+            false;
+        _ ->
+            timer:sleep(?POLL_MS),
+            has_begun(Ref, LeftMs - ?POLL_MS)
+    end.
+
 %% --------------------------------------------------------------- process ---
 
 -spec init([]) -> {ok, #state{}}.
 init([]) -> {ok, #state{}}.
 
--spec handle_call({await, reference(), timeout()}, gen_server:from(),
+-spec handle_call(ref | {await, reference(), timeout()}, gen_server:from(),
                   #state{}) ->
-    {reply, outcome() | later, #state{}} | {noreply, #state{}}.
+    {reply, none | reference() | outcome() | later, #state{}}
+    | {noreply, #state{}}.
+handle_call(ref, _From, #state{ref = Ref} = State) ->
+    {reply, Ref, State};
 handle_call({await, Ref, _}, _From, #state{
     ref = Ref, outcome = Outcome
 } = State) when Outcome =/= none ->

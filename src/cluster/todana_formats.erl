@@ -1,0 +1,100 @@
+%% Which formats of the log a member may write.
+%%
+%% A format adds commands to the one before it, and an older version stops at an
+%% entry of a format that it does not read. So each member announces in the map
+%% of the cluster which format it reads, and native code writes none that is
+%% newer than the oldest of these: it refuses a command that needs one. A member
+%% that announces nothing reads the first format.
+%%
+%% Ra has a version of the machine for such changes. It never goes back, and
+%% this must: a member may return to an older version as long as the log has no
+%% newer format.
+-module(todana_formats).
+-moduledoc false.
+
+-export([newest/0, common/0, renew/0, admit/1, allowed/3]).
+
+-define(TIMEOUT_MS, 5_000).
+%% Of a version that announces nothing.
+-define(FIRST, 1).
+%% Every batch has this format once it may be written, and not only those with a
+%% new command. So after an upgrade it waits, and until then a member can go
+%% back to the version before it.
+-define(OF_ALL, 4).
+-define(WAIT_MS, 3_600_000).
+
+-doc "The newest format that this node reads. Other nodes call it.".
+-spec newest() -> pos_integer().
+newest() ->
+    {Newest, _Common} = todana_nif:group_formats(),
+    Newest.
+
+-doc "The newest format that all members read, and that this node writes.".
+-spec common() -> pos_integer().
+common() ->
+    {_Newest, Common} = todana_nif:group_formats(),
+    Common.
+
+-doc "Finds out again what all members read.".
+-spec renew() -> ok.
+renew() ->
+    case {todana_data_dir:opened(), todana_members:listed()} of
+        {#{cluster := none}, _} ->
+            ok;
+        {#{}, unknown} ->
+            ok;
+        {#{}, {ok, Nodes}} ->
+            Formats = [
+                todana_cluster_map:format(Node, ?FIRST)
+             || Node <- Nodes, Node =/= node()
+            ],
+            Common = lists:min([newest() | Formats]),
+            todana_nif:group_common_format(
+                allowed(Common, length(Nodes), for_ms(Common >= ?OF_ALL))
+            )
+    end.
+
+-doc """
+The newest format that may be written, if all of this number of members have
+read the common one for this time. A member alone has nobody who could go back;
+and a format that is in the log already is written at once.
+""".
+-spec allowed(pos_integer(), pos_integer(), non_neg_integer()) ->
+    pos_integer().
+allowed(Common, Members, ForMs) when
+    Common >= ?OF_ALL, Members > 1, ForMs < ?WAIT_MS
+->
+    ?OF_ALL - 1;
+allowed(Common, _Members, _ForMs) ->
+    Common.
+
+%% For how long this has been so.
+-spec for_ms(boolean()) -> non_neg_integer().
+for_ms(false) ->
+    _ = persistent_term:erase(?MODULE),
+    0;
+for_ms(true) ->
+    NowMs = erlang:monotonic_time(millisecond),
+    case persistent_term:get(?MODULE, none) of
+        none ->
+            ok = persistent_term:put(?MODULE, NowMs),
+            0;
+        SinceMs ->
+            NowMs - SinceMs
+    end.
+
+-doc """
+Whether a node may become a member; if so, it is in the map from now on, so that
+a new member of the present version keeps no command from the others.
+""".
+-spec admit(node()) -> ok | {error, term()}.
+admit(Node) ->
+    Common = common(),
+    try erpc:call(Node, ?MODULE, newest, [], ?TIMEOUT_MS) of
+        Format when Format >= Common -> todana_cluster_map:expect(Node, Format);
+        Format -> {error, {reads, Format}}
+    catch
+        error:{exception, undef, _} when Common =:= ?FIRST -> ok;
+        error:{exception, undef, _} -> {error, {reads, ?FIRST}};
+        error:{erpc, Reason} -> {error, Reason}
+    end.
