@@ -115,6 +115,8 @@ lint-native: ## clippy and rustfmt
 	@tools/rust-component clippy rustfmt
 	@$(CARGO) fmt --check $(NATIVE) --all
 	@$(CARGO) clippy --locked $(NATIVE) --workspace --all-targets -- -D warnings
+	@$(CARGO) metadata --locked --format-version 1 --manifest-path native/fuzz/Cargo.toml > /dev/null
+	@$(CARGO) metadata --locked --format-version 1 --manifest-path native/loom/Cargo.toml > /dev/null
 
 lint-erlang: build ## xref and Dialyzer
 	@rebar3 xref

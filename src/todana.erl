@@ -24,10 +24,11 @@ may or may not be executed. Nothing is executed by a call that raises
 `info/0` says how) or `unavailable` (the log accepts no writes, for example
 because the disk is full).
 
-With codec `term`, a key may contain pids, ports and references. It stays the
-same key when the node becomes distributed. In a value, identifiers include the
-node's name: an identifier stored before distribution started does not compare
-equal to the same identifier afterwards. The only funs that a key may contain
+With codec `term`, a key may contain pids, ports and references. In a table in
+memory it stays the same key when the node becomes distributed. In a value, and
+in a key of a durable table, identifiers include the node's name: an identifier
+stored before distribution started does not compare equal to the same identifier
+afterwards. The only funs that a key may contain
 are external ones (`fun M:F/A`).
 
 A table of type `ordered_set` keeps its keys in order: `range/4`, `prefix/3` and
@@ -849,7 +850,7 @@ ttl(Table, Key) ->
     Look = fun(K, Form) -> todana_nif:expiry(Table, K, Form) end,
     case on_key(ttl, [Table, Key], Key, Look) of
         {ok, infinity} -> {ok, infinity};
-        {ok, AtMs} -> {ok, max(0, AtMs - todana_nif:time_ms())};
+        {ok, AtMs} -> {ok, max(0, AtMs - todana_nif:time_ms(Table))};
         error -> error
     end.
 

@@ -5,13 +5,14 @@
 -moduledoc false.
 -behaviour(application).
 
--export([start/2, prep_stop/1, stop/1]).
+-export([start/2, prep_stop/1, stop/1, sentence/1]).
 
 -spec start(application:start_type(), term()) ->
     {ok, pid()} | {error, term()}.
 start(_Type, _Arguments) ->
     maybe
         {ok, Options} ?= todana_config:embedded(),
+        ok ?= todana_release:check(Options),
         {ok, Durable} ?= durable(Options),
         ok ?= set_databases(Options, Durable),
         ok = limit_memory(Options),
@@ -30,11 +31,33 @@ start(#{databases := Databases} = Options) ->
     case todana_sup:start_link(Options) of
         {ok, Supervisor} ->
             ok = todana_kyoto_database:log_remarks(Databases),
+            ok = todana_topology:note(),
             {ok, Supervisor};
-        Other ->
+        {error, Reason} ->
             ok = todana_data_dir:close(),
-            Other
+            case sentence(Reason) of
+                {ok, Sentence} -> {error, {todana, Sentence}};
+                error -> {error, Reason}
+            end
     end.
+
+-doc """
+Finds the sentence in the nested reasons of supervisors and applications.
+""".
+-spec sentence(term()) -> {ok, string()} | error.
+sentence({listener, Sentence}) when is_binary(Sentence) ->
+    {ok, unicode:characters_to_list(Sentence)};
+sentence({todana, [First | _] = Sentence}) when is_integer(First) ->
+    {ok, Sentence};
+sentence(Tuple) when is_tuple(Tuple) ->
+    sentence(tuple_to_list(Tuple));
+sentence([Head | Tail]) ->
+    case sentence(Head) of
+        error -> sentence(Tail);
+        Found -> Found
+    end;
+sentence(_) ->
+    error.
 
 %% The seed of the durable tables, which is in the data directory, and the
 %% numbers of the durable databases.
@@ -47,7 +70,10 @@ durable(#{
 } = Options) ->
     maybe
         {ok, Origin} ?= todana_cluster_start:prepare(Options),
-        {ok, Opened} ?= todana_data_dir:open(DataDir, Durability, Origin),
+        {ok, Opened} ?= todana_data_dir:open(
+            DataDir, Durability, Origin,
+            todana_cluster_start:notes(Origin, Options)
+        ),
         #{seed := Seed, data_dir := Directory} = Opened,
         ok ?= todana_named_databases:check(Directory, Databases),
         Numbers = todana_kyoto_database:durable_numbers(Databases),

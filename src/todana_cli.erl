@@ -4,7 +4,7 @@
 -module(todana_cli).
 -moduledoc false.
 
--export([main/1, help/0]).
+-export([main/1]).
 
 -doc """
 Executes the command in the arguments. Returns only if it starts a server.
@@ -13,17 +13,29 @@ Executes the command in the arguments. Returns only if it starts a server.
 main(Arguments) ->
     ok = todana_log:to_standard_error(),
     try
-        run(Arguments)
+        run(asked(Arguments))
     catch
         throw:Sentence -> fail(Sentence)
     end.
 
+%% `COMMAND --help` is `help COMMAND`; ktserver's command line is its own.
+-spec asked([string()]) -> [string()].
+asked(["ktserver" | _] = Arguments) ->
+    Arguments;
+asked([Command | Rest] = Arguments) ->
+    Words = lists:takewhile(fun(Word) -> Word =/= "--" end, Rest),
+    case lists:member("--help", Words) orelse lists:member("-h", Words) of
+        true -> ["help", Command];
+        false -> Arguments
+    end;
+asked([]) ->
+    [].
+
 -spec run([string()]) -> ok | no_return().
-run([]) -> finish(help());
-run(["help", "ktserver" | _]) -> finish(todana_ktserver:help());
-run(["help" | _]) -> finish(help());
-run(["--help" | _]) -> finish(help());
-run(["-h" | _]) -> finish(help());
+run([]) -> finish(todana_help:all());
+run(["help" | Topic]) -> help(Topic);
+run(["--help" | _]) -> finish(todana_help:all());
+run(["-h" | _]) -> finish(todana_help:all());
 run(["version" | _]) -> finish(version());
 run(["--version" | _]) -> finish(version());
 run(["start" | Rest]) -> with_flags(Rest, fun start/1);
@@ -33,8 +45,26 @@ run(["ping" | Rest]) -> todana_admin_cli:ping(control("ping", Rest));
 run(["stop" | Rest]) -> todana_admin_cli:stop(control("stop", Rest));
 run(["reload" | Rest]) -> todana_admin_cli:reload(control("reload", Rest));
 run(["top" | Rest]) -> top(Rest);
+run(["clock", "set" | Rest]) ->
+    Path = control("clock set", Rest -- ["--yes"]),
+    todana_admin_cli:set_clock(Path, lists:member("--yes", Rest));
+run(["clock" | Rest]) -> todana_admin_cli:clock(control("clock", Rest));
 run(["check" | Rest]) -> check_files(directory("check", Rest));
 run(["dump" | Rest]) -> dump(directory("dump", Rest));
+run(["backup", [First | _] = File | Rest]) when First =/= $- ->
+    ok = native(),
+    todana_backup_cli:backup(control("backup", Rest), File);
+run(["backup" | _]) ->
+    throw("backup: say `backup FILE`, and what finds the node");
+run(["restore", [First | _] = File | Rest]) when First =/= $- ->
+    ok = native(),
+    todana_backup_cli:restore(File, directory("restore", Rest));
+run(["restore" | _]) ->
+    throw("restore: say `restore FILE DIRECTORY`");
+run(["load", [First | _] = File | Rest]) when First =/= $- ->
+    todana_backup_cli:load(control("load", Rest), File);
+run(["load" | _]) ->
+    throw("load: say `load FILE`, and what finds the node");
 run(["repair" | Rest]) -> repair(directory("repair", Rest));
 run(["cluster", "join", [First | _] = Peer | Rest]) when First =/= $- ->
     run(["start", "--cluster-join", Peer | Rest]);
@@ -46,12 +76,16 @@ run(["config" | _]) ->
     throw("config: say `config show`, `config check` or `config reference`");
 run([Other | _]) -> throw(["there is no command `", Other, "`; see `help`"]).
 
+-spec help([string()]) -> no_return().
+help(Topic) ->
+    case todana_help:topic(Topic) of
+        {ok, Text} -> finish(Text);
+        error -> throw(["help: there is no command `", hd(Topic), "`"])
+    end.
+
 -spec with_flags([string()], fun((map()) -> Result)) -> Result.
 with_flags(Arguments, Do) ->
-    case lists:any(fun(A) -> A =:= "--help" orelse A =:= "-h" end, Arguments) of
-        true -> finish(help());
-        false -> Do(flags(Arguments, #{}))
-    end.
+    Do(flags(Arguments, #{})).
 
 -spec flags([string()], map()) -> map().
 flags([], Flags) ->
@@ -62,7 +96,10 @@ flags(["--" ++ Flag | Rest], Flags) ->
     {Name, Value, Left} =
         case {string:split(Flag, "="), Rest} of
             {[N, V], _} -> {N, V, Rest};
-            {["cluster-create"], _} -> {"cluster-create", "yes", Rest};
+            {[N], _} when
+                N =:= "cluster-create"; N =:= "cluster-accept-older"
+            ->
+                {N, "yes", Rest};
             {[N], [V | Rest1]} -> {N, V, Rest1};
             {[N], []} ->
                 _ = key(N),
@@ -143,24 +180,35 @@ serve({Loaded, File}) ->
         [Option || Option <- todana_options:all(), has_effect(Option, Loaded)]
     ),
     application:set_env(todana, config_file, File),
-    %% The command line prints a failure to start itself, in one line.
-    #{level := Level} = logger:get_primary_config(),
-    ok = logger:set_primary_config(level, none),
     ok = native(),
     ok = todana_signals:handle(),
     ok = todana_systemd:start(),
     ok = todana_foreground:start(),
+    start_application().
+
+%% One line says why the application does not start. The reports of OTP are
+%% logged too if that line is not a sentence of Todana's.
+-spec start_application() -> ok.
+start_application() ->
+    ok = todana_log_held:hold(),
     %% If a permanent application does not start, the emulator ends, on a busy
     %% machine before the sentence is printed.
-    Started = application:ensure_all_started(todana, temporary),
-    ok = logger:set_primary_config(level, Level),
-    case Started of
+    case application:ensure_all_started(todana, temporary) of
         {ok, _} ->
-            #{databases := {Databases, _}} = Loaded,
-            %% The log was off when the application logged them.
-            todana_kyoto_database:log_remarks(Databases);
+            todana_log_held:log();
         {error, Reason} ->
-            throw(why(Reason))
+            not_started(Reason)
+    end.
+
+-spec not_started(term()) -> no_return().
+not_started(Reason) ->
+    case why(Reason) of
+        {known, Sentence} ->
+            ok = todana_log_held:drop(),
+            throw(Sentence);
+        {unknown, Text} ->
+            ok = todana_log_held:log(),
+            throw(Text)
     end.
 
 %% Without a data directory the application refuses to be given `durability'.
@@ -204,16 +252,13 @@ ktserver({ok, Command}) ->
 log({none, Level}) ->
     logger:set_primary_config(level, Level);
 log({File, Level}) ->
-    %% The handler would create the directory.
-    filelib:is_dir(filename:dirname(File)) orelse
-        throw(["-log: ", File, ": ", file:format_error(enoent)]),
-    ok = logger:remove_handler(default),
-    Config = #{file => File, modes => [append]},
-    case logger:add_handler(default, logger_std_h, handler(Config)) of
-        ok ->
-            logger:set_primary_config(level, Level);
-        {error, _} ->
-            throw(["-log: ", File, " cannot be written"])
+    Settings = #{
+        log_level => Level, log_file => File, log_file_bytes => off,
+        log_file_count => 0, log_format => text
+    },
+    case todana_log:configure(Settings) of
+        ok -> ok;
+        {error, Sentence} -> throw(["-log: ", Sentence])
     end.
 
 -spec pid_file(none | string()) -> ok.
@@ -245,7 +290,7 @@ ready() ->
     Addresses = todana_listener:addresses() ++ todana_http:addresses(),
     Addresses =/= [] orelse
         logger:warning("no address to listen on: every listener is off"),
-    io:put_chars([ready(Addresses), durability(), $\n]),
+    io:put_chars([ready(Addresses), cluster(), durability(), $\n]),
     todana_systemd:ready().
 
 %% What becomes of the records when the process ends.
@@ -259,6 +304,21 @@ durability() ->
             [" durability=", Class, " data=", filename:absname(Directory)]
     end.
 
+%% A member that has just joined gets its vote a moment later; until then the
+%% others cannot count on it.
+-spec cluster() -> iodata().
+cluster() ->
+    case whereis(todana_membership) of
+        undefined ->
+            "";
+        _ ->
+            [" cluster=", todana_admission:cluster(), " votes=",
+             case todana_members:votes() of
+                 true -> "yes";
+                 false -> "no"
+             end]
+    end.
+
 -spec ready([{atom(), string()}]) -> iodata().
 ready(Addresses) ->
     Listeners = [
@@ -269,30 +329,13 @@ ready(Addresses) ->
     ],
     ["todana ready", Listeners].
 
-%% Finds the sentence in the nested reasons of supervisors and applications.
--spec why(term()) -> iodata().
-why({listener, Sentence}) -> Sentence;
-why({todana, Sentence}) when is_list(Sentence) -> Sentence;
+%% Why the application did not start.
+-spec why(term()) -> {known | unknown, iodata()}.
 why(Reason) ->
-    case inner(Reason) of
-        {ok, Sentence} -> Sentence;
-        error -> io_lib:format("did not start: ~0tp", [Reason])
+    case todana_app:sentence(Reason) of
+        {ok, Sentence} -> {known, Sentence};
+        error -> {unknown, io_lib:format("did not start: ~0tp", [Reason])}
     end.
-
--spec inner(term()) -> {ok, iodata()} | error.
-inner({listener, Sentence}) when is_binary(Sentence) ->
-    {ok, Sentence};
-inner({todana, [First | _] = Sentence}) when is_integer(First) ->
-    {ok, Sentence};
-inner(Tuple) when is_tuple(Tuple) ->
-    inner(tuple_to_list(Tuple));
-inner([Head | Tail]) ->
-    case inner(Head) of
-        error -> inner(Tail);
-        Found -> Found
-    end;
-inner(_) ->
-    error.
 
 %% The directory is named alone, or found as `start' finds it.
 -spec directory(string(), [string()]) -> string() | no_return().
@@ -312,27 +355,54 @@ one_directory(Command) ->
            "everything in memory"]).
 
 %% The control socket of the running node, which is found by its directory, or
-%% by the options that it was started with.
+%% by the options that it was started with. Without any option it is the only
+%% node of this host.
 -spec control(string(), [string()]) -> file:filename() | no_return().
 control(_Command, [[First | _] = DataDir]) when First =/= $- ->
     todana_control_path:of_directory(DataDir);
 control(Command, Arguments) ->
     {Loaded, _File} = with_flags(Arguments, fun load/1),
     Options = #{Name => Value || Name := {Value, _Origin} <- Loaded},
-    case todana_control_path:of_options(Options) of
-        none ->
-            throw([Command, ": these options name no node: say its --data-dir, "
-                   "its first listener or its --control-socket"]);
-        Path ->
-            Path
+    Path = todana_control_path:of_options(Options),
+    Origins = [Origin || _ := {_, Origin} <- Loaded],
+    case lists:all(fun(Origin) -> Origin =:= default end, Origins) of
+        true -> only_node(Command, Path);
+        false when Path =:= none -> names_no_node(Command);
+        false -> Path
+    end.
+
+-spec names_no_node(string()) -> no_return().
+names_no_node(Command) ->
+    throw([Command, ": these options name no node: say its --data-dir, its "
+           "first listener or its --control-socket"]).
+
+%% The node with these default options, or else the only one.
+-spec only_node(string(), file:filename() | none) -> file:filename().
+only_node(Command, Default) ->
+    Found = todana_control_path:found(),
+    case {lists:member(Default, Found), Found} of
+        {false, [Path]} ->
+            Path;
+        {false, [_, _ | _]} ->
+            throw([Command, ": several nodes are running here: say the "
+                   "--data-dir or the --control-socket of one: ",
+                   lists:join(", ", Found)]);
+        {_, _} when Default =:= none ->
+            names_no_node(Command);
+        {_, _} ->
+            Default
     end.
 
 %% The same of a member of a cluster, which has a data directory.
 -spec member([string()]) -> file:filename() | none | no_return().
 member(Arguments) ->
     case with_flags(Arguments, fun load/1) of
-        {#{data_dir := {off, _}, control_socket := {auto, _}}, _File} -> none;
-        _ -> control("cluster", Arguments)
+        {#{data_dir := {off, _}, control_socket := {auto, _}}, _File} when
+            Arguments =/= []
+        ->
+            none;
+        _ ->
+            control("cluster", Arguments)
     end.
 
 -spec top([string()]) -> no_return().
@@ -368,8 +438,14 @@ status_of([[First | _] = DataDir]) when First =/= $- ->
     {directory, DataDir};
 status_of(Arguments) ->
     case with_flags(Arguments, fun load/1) of
-        {#{data_dir := {[_ | _] = DataDir, _}}, _} -> {directory, DataDir};
-        _ -> {control, control("status", Arguments)}
+        {#{data_dir := {[_ | _] = DataDir, _}}, _} ->
+            {directory, DataDir};
+        _ ->
+            Path = control("status", Arguments),
+            case todana_control_path:directory_of(Path) of
+                {ok, DataDir} -> {directory, DataDir};
+                none -> {control, Path}
+            end
     end.
 
 %% Exit status 1 if a file is damaged.
@@ -397,16 +473,19 @@ check_files(DataDir) ->
 dump(DataDir) ->
     ok = native(),
     _ = application:load(todana),
-    ok = logger:set_primary_config(level, none),
+    ok = logger:set_primary_config(level, warning),
+    ok = todana_log_held:hold(),
     case todana_offline_dump:dump(DataDir, fun io:put_chars/1) of
         ok ->
+            ok = todana_log_held:log(),
             ok = application:stop(todana),
+            ok = todana_log:flush(),
             halt(0);
         {error, Sentence} when is_binary(Sentence) -> throw(Sentence);
         {error, [First | _] = Sentence} when is_integer(First) ->
             throw(["dump: ", Sentence]);
         {error, Reason} ->
-            throw(why(Reason))
+            not_started(Reason)
     end.
 
 %% Cuts the log at its first damaged record.
@@ -444,6 +523,11 @@ where(flag, Name, _File) -> "flag " ++ todana_options:flag(Name).
 -spec check(map()) -> no_return().
 check(Flags) ->
     {Loaded, _File} = load(Flags),
+    Options = #{Name => Value || Name := {Value, _Origin} <- Loaded},
+    case todana_cluster_start:check(Options) of
+        ok -> ok;
+        {error, Sentence} -> throw(Sentence)
+    end,
     ok = remarks(Loaded),
     finish("the configuration is good\n").
 
@@ -453,91 +537,12 @@ remarks(#{databases := {Databases, _Origin}}) ->
     Remarks = todana_kyoto_database:remarks(Databases),
     io:put_chars(standard_error, [["todana: ", R, $\n] || R <- Remarks]).
 
--doc "The text of `--help`.".
--spec help() -> iodata().
-help() ->
-    Rows = [
-        {[todana_options:flag(Name), " ", placeholder(Type)], Default}
-     || #{name := Name, type := Type, default := Default} <-
-            todana_options:all()
-    ],
-    Width = lists:max([iolist_size(Flag) || {Flag, _} <- Rows]),
-    [
-        "usage: todana COMMAND [FLAGS]\n\n"
-        "  start [FLAGS] [--] [DATABASE...]\n"
-        "                serve, in the foreground; Ctrl-C or SIGTERM stops\n"
-        "                kinds: - : hash, * cache (#capcnt #capsiz), "
-        "+ % ordered (#rcomp);\n"
-        "                on disk, with --data-dir: x.kch hash, x.kct ordered\n"
-        "  ktserver      the same with the command line of Kyoto Tycoon's "
-        "server;\n"
-        "                see `todana help ktserver`\n"
-        "  ping, stop, reload\n"
-        "                ask the running node whether it serves, stop it, have "
-        "it read\n"
-        "                its configuration again; found by --data-dir, or by "
-        "the options\n"
-        "                or the file that it was started with\n"
-        "  top [--once] [--json]\n"
-        "                what the running node does, each second\n"
-        "  status [--json] [DIRECTORY]\n"
-        "                the state of the running node, which uses this "
-        "directory;\n"
-        "                here and below, --data-dir DIRECTORY means the same\n"
-        "  check DIRECTORY\n"
-        "                verify the files of a data directory that no node "
-        "uses\n"
-        "  dump DIRECTORY\n"
-        "                print its records as lines of JSON\n"
-        "  repair DIRECTORY\n"
-        "                cut the log of a stopped node at its first damaged "
-        "record\n"
-        "  cluster COMMAND\n"
-        "                see and change the members of a cluster;\n"
-        "                see `todana cluster help`\n"
-        "  config show   print every option, its value and its source\n"
-        "  config check  check the options\n"
-        "  version       print the version\n"
-        "  help          print this text\n\n"
-        "Options are flags (--listen-resp off), environment variables\n"
-        "(TODANA_LISTEN_RESP=off) or keys of the configuration file\n"
-        "(listen_resp = off), in this order. Flags and their defaults:\n\n",
-        [
-            io_lib:format("  ~-*ts  ~ts~n", [Width, Flag, Default])
-         || {Flag, Default} <- [{"--config FILE", "none"} | Rows]
-        ]
-    ].
-
--spec placeholder(todana_options:type()) -> string().
-placeholder(addresses) -> "HOST:PORT";
-placeholder({addresses, _}) -> "HOST:PORT";
-placeholder(name) -> "NAME";
-placeholder(node) -> "NAME@HOST";
-placeholder({file, _}) -> "FILE";
-placeholder(databases) -> "NAMES";
-placeholder(hosts) -> "NAMES";
-placeholder(origins) -> "ORIGINS";
-placeholder(file) -> "FILE";
-placeholder(directory) -> "DIRECTORY";
-placeholder({choice, _}) -> "WORD";
-placeholder(Type) when element(1, Type) =:= bytes -> "SIZE";
-placeholder(_) -> "N".
-
 -spec version() -> iodata().
 version() ->
     _ = application:load(todana),
     {ok, Version} = application:get_key(todana, vsn),
     ["todana ", Version, " (Erlang/OTP ", erlang:system_info(otp_release),
      ")\n"].
-
--spec handler(map()) -> map().
-handler(Config) ->
-    #{
-        config => Config,
-        filters => [{progress, {fun logger_filters:progress/2, stop}}],
-        formatter =>
-            {logger_formatter, #{single_line => true, legacy_header => false}}
-    }.
 
 -spec finish(iodata()) -> no_return().
 finish(Text) ->
@@ -546,5 +551,6 @@ finish(Text) ->
 
 -spec fail(iodata()) -> no_return().
 fail(Sentence) ->
+    ok = todana_log:flush(),
     io:put_chars(standard_error, ["todana: ", Sentence, $\n]),
     halt(1).

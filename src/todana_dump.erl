@@ -5,7 +5,7 @@
 -module(todana_dump).
 -moduledoc false.
 
--export([dump/2, load/2]).
+-export([dump/2, load/2, store_encoded/2]).
 
 -define(MAGIC, <<16#89, "TODANA\n">>).
 -define(VERSION, 1).
@@ -24,6 +24,7 @@
 -define(PART_RECORDS, 256).
 %% Tables with other bytes of keys than those of `todana_codec:key/1'.
 -define(ORDERED_TERM, 2).
+-define(TERM, 1).
 
 -type written() :: #{records := non_neg_integer(), bytes := pos_integer()}.
 -type loaded() ::
@@ -174,7 +175,7 @@ kind(Table) ->
 
 -spec kind_name(byte()) -> atom().
 kind_name(0) -> raw;
-kind_name(1) -> term;
+kind_name(?TERM) -> term;
 kind_name(?ORDERED_TERM) -> ordered_term;
 kind_name(_) -> unknown.
 
@@ -346,19 +347,56 @@ is_key(Table, Key) ->
         IsKey -> IsKey
     end.
 
+-doc """
+Stores records that have the form of a table's own; replaces those that are
+there. Returns how many were stored and had expired, and what failed.
+""".
+-spec store_encoded(todana:table(), [
+    {Key :: binary(), Value :: binary(), Flags :: non_neg_integer(),
+     ExpiresAtMs :: non_neg_integer()}
+]) ->
+    {non_neg_integer(), non_neg_integer(), ok | {error, term()}}.
+store_encoded(Table, Records) ->
+    #{durable := IsDurable} = todana:info(Table),
+    In = #in{
+        file = none, table = Table, durable = IsDurable, kind = kind(Table)
+    },
+    try
+        are_keys(In, Records) orelse throw({corrupted, In}),
+        store_all(Records, In)
+    of
+        #in{loaded = Loaded, expired = Expired} -> {Loaded, Expired, ok}
+    catch
+        throw:{badarg, _, Cause} ->
+            {0, 0, {error, Cause}};
+        throw:{Reason, #in{loaded = Loaded, expired = Expired}} ->
+            {Loaded, Expired, {error, Reason}}
+    end.
+
 -spec store_all([tuple()], #in{}) -> #in{}.
 store_all(Records, #in{durable = false} = In) ->
     lists:foldl(fun store/2, In, Records);
 store_all(Records, #in{durable = true, expired = Expired} = In) ->
-    NowMs = todana_nif:time_ms(),
+    NowMs = todana_nif:time_ms(In#in.table),
     {Dead, Live} = lists:partition(
         fun({_, _, _, AtMs}) -> AtMs > 0 andalso AtMs =< NowMs end, Records
     ),
     Writes = [
-        {Key, Value, Flags, expires(AtMs)}
+        {durable_key(Key, In), Value, Flags, expires(AtMs)}
      || {Key, Value, Flags, AtMs} <- Live
     ],
     commit(Writes, In#in{expired = Expired + length(Dead)}).
+
+%% A dump of a table in memory has other identifiers in its keys.
+-spec durable_key(binary(), #in{}) -> binary().
+durable_key(Key, #in{kind = ?TERM, table = Table} = In) ->
+    case todana_codec:moved(Table, Key) of
+        {badarg, 1, _} = Misuse -> throw(Misuse);
+        {badarg, _, Cause} -> throw({Cause, In});
+        Bytes -> Bytes
+    end;
+durable_key(Key, _In) ->
+    Key.
 
 %% Several records of a durable table are one write of its log.
 -spec commit([todana_commit:write()], #in{}) -> #in{}.
@@ -379,7 +417,7 @@ expires(AtMs) -> {at, AtMs}.
 
 -spec store(tuple(), #in{}) -> #in{}.
 store({Key, Value, Flags, AtMs}, #in{loaded = Loaded} = In) ->
-    case AtMs > 0 andalso AtMs =< todana_nif:time_ms() of
+    case AtMs > 0 andalso AtMs =< todana_nif:time_ms(In#in.table) of
         true ->
             In#in{expired = In#in.expired + 1};
         false ->

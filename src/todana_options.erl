@@ -147,14 +147,15 @@ durability() ->
             "it, clients wait until there is room."),
         row(G, snapshot_log_bytes, {bytes, ?MB, ?TB, auto}, "auto",
             "The number of bytes of log after which the node writes a snapshot "
-            "of all durable records, which replaces the log before it. `auto` "
+            "of all durable records, which replaces the log before it. Each "
+            "entry of the log counts 256 bytes besides its writes. `auto` "
             "is half of the bytes of the records, at least 64mb and at most "
             "4gb."),
         row(G, disk_reserve, {bytes, ?MB, ?TB, auto}, "auto",
             "The number of bytes that stay free on the disk of `data_dir`. "
-            "Below it the node refuses writes until there is room again. "
-            "`auto` is twice the size of a log file, and the size of a "
-            "snapshot.")
+            "Below it the node refuses writes other than removals until "
+            "there is room again. `auto` is twice the size of a log file, and "
+            "the size of a snapshot.")
     ].
 
 -spec cluster() -> [option()].
@@ -173,6 +174,12 @@ cluster() ->
         row(G, cluster_join, node, "off",
             "A node of the cluster that a new data directory joins. Has no "
             "effect if it belongs to a cluster already."),
+        row(G, cluster_accept_older, {choice, [no, yes]}, "no",
+            "With `yes`, this start accepts that the data directory of a "
+            "member is older than what the other members know it to have "
+            "confirmed: writes that it has confirmed since may be lost. It "
+            "also forgets what this member knows of the others. Only for a "
+            "start after all members were restored from copies."),
         row(G, cookie_file, {file, auto}, "auto",
             "The file with the secret that all nodes of a cluster know. Only "
             "its owner may read it. If it does not exist, it is created. "
@@ -181,9 +188,8 @@ cluster() ->
             "A directory with the certificates of the cluster, made by `todana "
             "cluster certificates DIRECTORY`: the nodes connect by TLS. "
             "Needed if a node has an address that is not a loopback address. "
-            "Only as a flag or a variable of the environment, since the "
-            "emulator reads it when it starts. Another release is started with "
-            "the flags of Erlang's distribution over TLS instead."),
+            "Another release is started with the flags of Erlang's "
+            "distribution over TLS instead."),
         row(G, cluster_port, {integer, 1, 65535, auto}, "auto",
             "The port on which the other nodes reach this one. `auto` is any "
             "free port; epmd, on port 4369, knows it."),

@@ -1,9 +1,10 @@
-%% `bin/todana ping', `stop', `reload' and `top': asks the running node by its
-%% control socket, and prints the answers.
+%% `bin/todana ping', `stop', `reload', `clock' and `top': asks the running node
+%% by its control socket, and prints the answers.
 -module(todana_admin_cli).
 -moduledoc false.
 
 -export([ping/1, stop/1, reload/1, status/1, top/2]).
+-export([clock/1, set_clock/2]).
 
 -define(TIMEOUT_MS, 60_000).
 %% A node may write a snapshot when it stops.
@@ -50,6 +51,56 @@ reload(Path) ->
         [] -> finish("nothing has changed\n");
         Lines -> finish([[Line, $\n] || Line <- Lines])
     end.
+
+-doc "Prints the time of the log and the clocks.".
+-spec clock(file:filename()) -> no_return().
+clock(Path) ->
+    finish(clocks(ask("clock", Path, clock, ?TIMEOUT_MS))).
+
+-doc "Sets the time of the log, or prints what that would do.".
+-spec set_clock(file:filename(), boolean()) -> no_return().
+set_clock(Path, true) ->
+    #{~"by_ms" := ByMs} = ask("clock set", Path, clock_set, ?TIMEOUT_MS),
+    finish(["the time of the log was set ", moved(ByMs), $\n]);
+set_clock(Path, false) ->
+    #{~"clock_early_ms" := Ms} = Clock = ask("clock", Path, clock, ?TIMEOUT_MS),
+    finish([clocks(Clock), $\n, would(Ms)]).
+
+-spec clocks(map()) -> iodata().
+clocks(#{~"now_ms" := NowMs, ~"wall_ms" := WallMs} = Clock) ->
+    #{~"clock_early_ms" := EarlyMs} = Clock,
+    [
+        "time of the log      ", at(NowMs), $\n,
+        "clock of this node   ", at(WallMs), $\n,
+        "the log's time is    ", case EarlyMs of
+            0 -> "right\n";
+            _ -> [moved(EarlyMs), " of the clocks, and is corrected slowly\n"]
+        end
+    ].
+
+-spec would(integer()) -> iodata().
+would(0) ->
+    "There is nothing to set.\n";
+would(EarlyMs) ->
+    [
+        "`clock set --yes` sets the time of the log ", moved(-EarlyMs), ".\n"
+        "Then records whose time of expiry a client gave (EXPIREAT, EXAT) "
+        "expire when\nit said. Records with a time to live ",
+        case EarlyMs > 0 of
+            true -> "that were written with the wrong time\nlive longer";
+            false -> "live shorter"
+        end,
+        " by this time.\n"
+    ].
+
+-spec moved(integer()) -> iodata().
+moved(Ms) ->
+    Word = if Ms < 0 -> "back"; true -> "ahead" end,
+    io_lib:format("~.1f s ~s", [abs(Ms) / 1000, Word]).
+
+-spec at(integer()) -> string().
+at(Ms) ->
+    calendar:system_time_to_rfc3339(Ms, [{unit, millisecond}, {offset, "Z"}]).
 
 -doc "The figures of a node without a data directory.".
 -spec status(file:filename()) -> map().

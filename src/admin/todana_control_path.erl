@@ -2,15 +2,20 @@
 %% and by the command line from the same options.
 %%
 %% With a data directory it is in that. A node without one has it in a directory
-%% of its user, under the address of its first listener.
+%% of its user, under the address of its first listener. On Linux the system
+%% knows the sockets of all nodes that run.
 -module(todana_control_path).
 -moduledoc false.
 
 -include_lib("kernel/include/file.hrl").
 
--export([of_directory/1, of_options/1, prepare/1]).
+-export([of_directory/1, of_options/1, directory_of/1, found/0]).
+-export([prepare/1]).
 
 -define(SOCKET, "control").
+%% A list of the system's Unix sockets, and the flags of those that listen.
+-define(SYSTEM_SOCKETS, "/proc/net/unix").
+-define(LISTENS, ~"00010000").
 -define(LISTENERS, [
     listen_resp, listen_resp_cluster, listen_memcached, listen_kyoto,
     listen_http
@@ -45,6 +50,50 @@ of_options(#{control_socket := auto} = Options) ->
         [{Ip, Port, _Level} | _] -> named({Ip, Port})
     end.
 
+-doc "The data directory with this socket, if it is in one.".
+-spec directory_of(file:filename()) -> {ok, file:filename()} | none.
+directory_of(Path) ->
+    Directory = filename:dirname(Path),
+    IsData = filename:basename(Path) =:= ?SOCKET andalso
+        filelib:is_regular(filename:join(Directory, "node")),
+    case IsData of
+        true -> {ok, Directory};
+        false -> none
+    end.
+
+-doc "The sockets of nodes on this host that this user may connect to.".
+-spec found() -> [file:filename()].
+found() ->
+    case file:read_file(?SYSTEM_SOCKETS) of
+        {ok, Bytes} ->
+            lists:usort([
+                Path
+             || Line <- binary:split(Bytes, ~"\n", [global]),
+                Path <- listening(binary:split(Line, ~" ", [global, trim_all])),
+                is_node(Path), may_write(Path)
+            ]);
+        {error, _} ->
+            []
+    end.
+
+%% Address, references, protocol, flags, type, state, inode and path.
+-spec listening([binary()]) -> [file:filename()].
+listening([_, _, _, ?LISTENS, _, _, _, <<"/", _/binary>> = First | Rest]) ->
+    Path = iolist_to_binary(lists:join(~" ", [First | Rest])),
+    case unicode:characters_to_list(Path) of
+        [_ | _] = Text -> [Text];
+        _ -> []
+    end;
+listening(_) ->
+    [].
+
+-spec is_node(file:filename()) -> boolean().
+is_node(Path) ->
+    Parent = filename:basename(filename:dirname(Path)),
+    directory_of(Path) =/= none orelse
+        (filename:extension(Path) =:= ".control" andalso
+            lists:prefix("todana", Parent)).
+
 -spec named({inet:ip_address(), inet:port_number()}) -> file:filename().
 named(Address) ->
     Name = todana_option_type:format(addresses, [Address]),
@@ -66,7 +115,7 @@ directory() ->
 -spec may_write(file:filename()) -> boolean().
 may_write(Directory) ->
     case file:read_file_info(Directory) of
-        {ok, #file_info{type = directory, access = Access}} ->
+        {ok, #file_info{access = Access}} ->
             Access =:= write orelse Access =:= read_write;
         _ ->
             false

@@ -4,19 +4,26 @@
 %% the length of a request's head, and every wait for the client. Cowboy is
 %% started with the port, and only with it.
 %%
+%% A connection beyond the limit is served, and the one closed whose last
+%% request, or beginning, is longest ago: clients that send half a request, or
+%% none, must not keep a probe of this node's health waiting.
+%%
 %% While the port is open, this process has the VM measure how busy its
 %% schedulers are.
 -module(todana_http).
 -moduledoc false.
 -behaviour(gen_server).
 
--export([start_link/1, addresses/0]).
+-export([start_link/1, addresses/0, used/1]).
+%% The protocol of Ranch.
+-export([start_link/3]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
 %% The address that `auto' stands for.
 -define(AUTO, {{127, 0, 0, 1}, 9379}).
-%% Further connections wait in the backlog.
 -define(CONNECTIONS_MAX, 128).
+%% Those that are being closed included. Further ones wait in the backlog.
+-define(CONNECTIONS_CEILING, 1_024).
 -define(BACKLOG, 128).
 -define(REQUEST_TIMEOUT_MS, 5_000).
 -define(IDLE_TIMEOUT_MS, 30_000).
@@ -24,6 +31,14 @@
 -define(LINE_BYTES_MAX, 1_024).
 -define(HEADERS_MAX, 64).
 -define(HEADER_BYTES_MAX, 4_096).
+
+-record(state, {
+    refs :: [ranch:ref()],
+    ranch :: reference(),
+    %% The connections, with a number that grows with their last use.
+    used = #{} :: #{pid() => pos_integer()},
+    uses = 0 :: non_neg_integer()
+}).
 
 -type address() :: {inet:ip_address(), inet:port_number()}.
 
@@ -41,8 +56,20 @@ addresses() ->
         exit:_ -> []
     end.
 
+-doc "A request has come on a connection.".
+-spec used(pid()) -> ok.
+used(Connection) ->
+    gen_server:cast(?MODULE, {used, Connection}).
+
+-doc false.
+-spec start_link(ranch:ref(), module(), cowboy:opts()) -> {ok, pid()}.
+start_link(Ref, Transport, Options) ->
+    {ok, Connection} = cowboy_clear:start_link(Ref, Transport, Options),
+    ok = used(Connection),
+    {ok, Connection}.
+
 -spec init([address()] | auto) ->
-    {ok, [ranch:ref()]} | ignore | {error, {listener, binary()}}.
+    {ok, #state{}} | ignore | {error, {listener, binary()}}.
 init(Addresses) ->
     _ = process_flag(trap_exit, true),
     maybe
@@ -50,9 +77,9 @@ init(Addresses) ->
         %% Of a predecessor that was killed.
         ok = close(listening()),
         {ok, Refs} ?= listen(Addresses),
-        _ = monitor(process, ranch_sup),
+        Ranch = monitor(process, ranch_sup),
         _ = erlang:system_flag(scheduler_wall_time, true),
-        {ok, Refs}
+        {ok, #state{refs = Refs, ranch = Ranch}}
     else
         ignore -> ignore;
         {error, Sentence} ->
@@ -123,9 +150,11 @@ open(Number, {Ip, Port}) ->
         num_acceptors => 2,
         %% The maximum is for each supervisor of connections.
         num_conns_sups => 1,
-        max_connections => ?CONNECTIONS_MAX
+        max_connections => ?CONNECTIONS_CEILING,
+        connection_type => supervisor
     },
     Protocol = #{
+        connection_type => supervisor,
         env => #{dispatch => cowboy_router:compile([
             {'_', [{'_', todana_http_handler, []}]}
         ])},
@@ -144,7 +173,7 @@ open(Number, {Ip, Port}) ->
         %% A body is refused, so it is not read either.
         max_skip_body_length => 0
     },
-    case cowboy:start_clear(Ref, Transport, Protocol) of
+    case ranch:start_listener(Ref, ranch_tcp, Transport, ?MODULE, Protocol) of
         {ok, _} -> {ok, Ref};
         {error, Reason} -> {error, Reason}
     end.
@@ -157,31 +186,58 @@ listening() ->
 close(Refs) ->
     lists:foreach(fun cowboy:stop_listener/1, Refs).
 
--spec handle_call(addresses, gen_server:from(), [ranch:ref()]) ->
-    {reply, [{http, string()}], [ranch:ref()]}.
-handle_call(addresses, _From, Refs) ->
+-spec handle_call(addresses, gen_server:from(), #state{}) ->
+    {reply, [{http, string()}], #state{}}.
+handle_call(addresses, _From, #state{refs = Refs} = State) ->
     Bound = [
         {http, todana_option_type:format(addresses, [{Ip, Port}])}
      || Ref <- Refs,
         {Ip, Port} <- [ranch:get_addr(Ref)],
         Ip =/= undefined
     ],
-    {reply, Bound, Refs}.
+    {reply, Bound, State}.
 
--spec handle_cast(term(), [ranch:ref()]) -> {noreply, [ranch:ref()]}.
-handle_cast(_Message, Refs) ->
-    {noreply, Refs}.
+-spec handle_cast(term(), #state{}) -> {noreply, #state{}}.
+handle_cast({used, Connection}, #state{used = Used, uses = Uses} = State) ->
+    _ = [monitor(process, Connection) || not is_map_key(Connection, Used)],
+    Kept = close_oldest(Used#{Connection => Uses + 1}),
+    {noreply, State#state{used = Kept, uses = Uses + 1}};
+handle_cast(_Message, State) ->
+    {noreply, State}.
 
 %% A successor opens the port again.
--spec handle_info(term(), [ranch:ref()]) ->
-    {noreply, [ranch:ref()]} | {stop, {listener, binary()}, [ranch:ref()]}.
-handle_info({'DOWN', _, process, _, _}, Refs) ->
-    {stop, {listener, ~"the library Ranch has ended"}, Refs};
-handle_info(_Message, Refs) ->
-    {noreply, Refs}.
+-spec handle_info(term(), #state{}) ->
+    {noreply, #state{}} | {stop, {listener, binary()}, #state{}}.
+handle_info({'DOWN', Ranch, process, _, _}, #state{ranch = Ranch} = State) ->
+    {stop, {listener, ~"the library Ranch has ended"}, State};
+handle_info({'DOWN', _, process, Pid, _}, #state{used = Used} = State) ->
+    {noreply, State#state{used = maps:remove(Pid, Used)}};
+handle_info(_Message, State) ->
+    {noreply, State}.
 
--spec terminate(term(), [ranch:ref()]) -> ok.
-terminate(_Reason, Refs) ->
+-spec close_oldest(#{pid() => pos_integer()}) -> #{pid() => pos_integer()}.
+close_oldest(Used) when map_size(Used) =< ?CONNECTIONS_MAX ->
+    Used;
+close_oldest(Used) ->
+    {_, Oldest} = lists:min([{Use, Pid} || Pid := Use <- Used]),
+    ok = disconnect(Oldest),
+    maps:remove(Oldest, Used).
+
+%% Cowboy notices that the socket is closed, and ends the process in order.
+-spec disconnect(pid()) -> ok.
+disconnect(Connection) ->
+    Sockets =
+        case process_info(Connection, links) of
+            {links, Links} -> [Link || Link <- Links, is_port(Link)];
+            undefined -> []
+        end,
+    lists:foreach(
+        fun(Socket) -> _ = gen_tcp:shutdown(Socket, read_write) end,
+        Sockets
+    ).
+
+-spec terminate(term(), #state{}) -> ok.
+terminate(_Reason, #state{refs = Refs}) ->
     try
         close(Refs)
     catch

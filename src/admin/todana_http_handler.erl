@@ -24,6 +24,7 @@ pages() ->
 
 -spec init(cowboy_req:req(), State) -> {ok, cowboy_req:req(), State}.
 init(Request, State) ->
+    ok = todana_http:used(maps:get(pid, Request)),
     {Status, Headers, Body} = answer(Request),
     All = Headers#{
         ~"cache-control" => ~"no-store",

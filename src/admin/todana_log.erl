@@ -1,11 +1,13 @@
-%% Where the log goes in a node that the command line started, and its form:
-%% the handler `default' of OTP's logger.
+%% Where the log goes in a node that the command line started, and its form: one
+%% of two handlers of OTP's logger. A handler keeps its place, so another place
+%% is another handler.
 %%
 %% In somebody else's release the logger belongs to that release.
 -module(todana_log).
 -moduledoc false.
 
--export([configure/1, to_standard_error/0, options/0, started/1, shown/2]).
+-export([configure/1, to_standard_error/0, flush/0]).
+-export([options/0, started/1, shown/2]).
 
 -export_type([settings/0]).
 
@@ -18,6 +20,8 @@
     _ => _
 }.
 
+-define(HANDLERS, [default, todana_log]).
+-define(HANDOVER_MS, 100).
 %% When a line is given to the system at the latest.
 -define(DELAY_BYTES, 65_536).
 -define(DELAY_MS, 100).
@@ -39,14 +43,14 @@ configure(#{log_level := Level} = Settings) ->
         logger:set_primary_config(level, Level)
     end.
 
--doc "The log of the other commands.".
+-doc "The log of each command, before anything is logged.".
 -spec to_standard_error() -> ok.
 to_standard_error() ->
+    _ = logger:remove_handler(present()),
     Config = #{type => standard_error},
-    set_handler(handler(Config, formatter(text))).
+    logger:add_handler(default, logger_std_h, handler(Config, formatter(text))).
 
-%% Tried before the present handler is removed. The handler would create the
-%% directory.
+%% Tried before the handler is added, which would create the directory.
 -spec is_writable(settings()) -> ok | {error, iodata()}.
 is_writable(#{log_file := off}) ->
     ok;
@@ -69,7 +73,7 @@ set_handler(#{log_file := File, log_format := Format} = Settings) ->
     #{log_file_bytes := Bytes, log_file_count := Count} = Settings,
     Limits =
         case Bytes of
-            off -> #{};
+            off -> #{max_no_bytes => infinity, max_no_files => 0};
             _ -> #{max_no_bytes => Bytes, max_no_files => Count}
         end,
     Config = Limits#{
@@ -77,12 +81,47 @@ set_handler(#{log_file := File, log_format := Format} = Settings) ->
         modes => [raw, append, {delayed_write, ?DELAY_BYTES, ?DELAY_MS}]
     },
     set_handler(handler(Config, formatter(Format)));
-set_handler(#{formatter := _} = Handler) ->
-    _ = logger:remove_handler(default),
-    case logger:add_handler(default, logger_std_h, Handler) of
-        ok -> ok;
+set_handler(#{config := New, formatter := Formatter} = Handler) ->
+    Id = present(),
+    {ok, #{config := Old}} = logger:get_handler_config(Id),
+    case destination(New) =:= destination(Old) of
+        true ->
+            Limits = maps:with([max_no_bytes, max_no_files], New),
+            ok = logger:update_handler_config(Id, config, Limits),
+            logger:set_handler_config(Id, formatter, Formatter);
+        false ->
+            replace(Id, Handler)
+    end.
+
+%% The new handler is there before the old one goes, so that no event in between
+%% is lost: it is in one of the two places, or in both. A process that logs has
+%% read beforehand which handlers there are, so the old one stays for a moment.
+-spec replace(logger:handler_id(), logger:handler_config()) ->
+    ok | {error, iodata()}.
+replace(Id, Handler) ->
+    [Other] = ?HANDLERS -- [Id],
+    case logger:add_handler(Other, logger_std_h, Handler) of
+        ok ->
+            timer:sleep(?HANDOVER_MS),
+            logger:remove_handler(Id);
         {error, Why} -> {error, io_lib:format("log_file: ~0tp", [Why])}
     end.
+
+%% Which of the two handlers there is. At first, OTP's `default'.
+-spec present() -> logger:handler_id().
+present() ->
+    [Id] = [Id || Id <- logger:get_handler_ids(), lists:member(Id, ?HANDLERS)],
+    Id.
+
+-spec destination(map()) -> term().
+destination(#{file := File}) -> File;
+destination(#{type := Type}) -> Type.
+
+-doc "Returns when all events that were logged are written.".
+-spec flush() -> ok.
+flush() ->
+    _ = logger_std_h:filesync(present()),
+    ok.
 
 -spec handler(map(), {module(), map()}) -> map().
 handler(Config, Formatter) ->

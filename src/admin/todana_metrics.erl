@@ -245,9 +245,9 @@ tables(Tables) ->
 log_rows() ->
     [
         {log_bytes, ~"todana_log_bytes", gauge, 1,
-            ~"Bytes of the log since its snapshot."},
+            ~"Bytes of the log since its snapshot, with 256 for each entry."},
         {logged_bytes, ~"todana_log_written_bytes_total", counter, 1,
-            ~"Bytes of the batches that were applied."},
+            ~"Bytes of the batches that were applied, and 256 for each."},
         {data_bytes, ~"todana_log_data_bytes", gauge, 1,
             ~"Bytes of the durable records, which a snapshot has."},
         {batches, ~"todana_log_batches_total", counter, 1,
@@ -262,6 +262,9 @@ log_rows() ->
             ~"Age of the oldest batch on its way; 0 without one."},
         {applied_index, ~"todana_log_applied_index", gauge, 1,
             ~"The last entry of the log that this node has applied."},
+        {clock_differs_ms, ~"todana_log_clock_difference_seconds", gauge, 0.001,
+            "The time of the log minus that of this node's clock; far from 0 "
+            "if a clock is wrong."},
         {snapshot_age_ms, ~"todana_snapshot_age_seconds", gauge, 0.001,
             ~"Age of the last snapshot."},
         {snapshot_bytes, ~"todana_snapshot_bytes", gauge, 1,

@@ -4,13 +4,21 @@
 
 -export([run/1]).
 
--export_type([result/0]).
+-export_type([result/0, next/0, write/0]).
 
 -type result() ::
     {ok, json:encode_value()}
     %% The node ends after the answer.
     | {stop, json:encode_value()}
+    %% The answer is what this function sends.
+    | {write, write()}
+    %% The function reads more of the client, and has the answer.
+    | {read, fun((next()) -> result())}
     | {error, unicode:chardata()}.
+-type write() ::
+    fun((fun((binary()) -> ok | {error, term()})) -> ok | {error, term()}).
+%% More bytes of the client; `{error, closed}' at their end.
+-type next() :: fun(() -> {ok, binary()} | {error, term()}).
 
 -doc "Runs a command of `todana_control'; `unknown` if it is not one of these.".
 -spec run(binary()) -> result() | unknown.
@@ -27,6 +35,27 @@ run(~"figures") ->
     ]}};
 run(~"reload") ->
     todana_reload:run();
+run(~"backup") ->
+    case todana_backup:prepare() of
+        {ok, Backup} ->
+            {write, fun(Send) -> todana_backup:send(Backup, Send) end};
+        {error, Sentence} ->
+            {error, Sentence}
+    end;
+run(~"clock") ->
+    case has_log() andalso todana_clock:info() of
+        #{now_ms := _} = Info -> {ok, Info};
+        #{} -> {error, "this node does not know the time of its log yet"};
+        false -> {error, "this node has no durable databases"}
+    end;
+run(~"clock_set") ->
+    case has_log() andalso todana_clock:set() of
+        {ok, ByMs} -> {ok, #{by_ms => ByMs}};
+        {error, Sentence} -> {error, Sentence};
+        false -> {error, "this node has no durable databases"}
+    end;
+run(~"load") ->
+    {read, fun todana_load:run/1};
 run(~"stop") ->
     case todana_reload:is_running() of
         true ->
@@ -37,6 +66,9 @@ run(~"stop") ->
     end;
 run(_Command) ->
     unknown.
+
+-spec has_log() -> boolean().
+has_log() -> whereis(todana_clock) =/= undefined.
 
 -spec pid() -> binary().
 pid() -> list_to_binary(os:getpid()).

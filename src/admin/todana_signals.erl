@@ -1,29 +1,74 @@
-%% Handles SIGHUP in a node that the command line started: the configuration is
-%% read again. It never ends the node.
+%% Handles the signals of a node that the command line started. SIGHUP has it
+%% read its configuration again; SIGTERM and SIGINT stop it, as OTP's handler
+%% would, and the log names the one that came. In a command of `bin/todana' that
+%% must not leave something behind, it handles the request to end.
 -module(todana_signals).
 -moduledoc false.
 -behaviour(gen_event).
 
--export([handle/0]).
+-export([handle/0, at_end/1]).
 -export([init/1, handle_event/2, handle_call/2]).
 
--doc "Handles the signal from here on. Before, `bin/todana` has it ignored.".
+-doc "Handles them from here on. Before, `bin/todana` has SIGHUP ignored.".
 -spec handle() -> ok.
 handle() ->
-    ok = gen_event:add_handler(erl_signal_server, ?MODULE, []),
+    _ = gen_event:delete_handler(erl_signal_server, erl_signal_handler, []),
+    ok = gen_event:add_handler(erl_signal_server, ?MODULE, none),
     os:set_signal(sighup, handle).
 
--spec init([]) -> {ok, []}.
-init([]) ->
-    {ok, []}.
+-doc """
+Calls this function when a command is asked to end (SIGTERM, or Ctrl-C, which
+the native library turns into it), and ends it with status 1.
+""".
+-spec at_end(fun(() -> ok)) -> ok.
+at_end(Do) ->
+    _ = gen_event:delete_handler(erl_signal_server, erl_signal_handler, []),
+    ok = gen_event:add_handler(erl_signal_server, ?MODULE, Do),
+    os:set_signal(sigterm, handle).
 
--spec handle_event(atom(), []) -> {ok, []}.
-handle_event(sighup, State) ->
+-spec init(State) -> {ok, State} when State :: none | fun(() -> ok).
+init(State) ->
+    {ok, State}.
+
+-spec handle_event(atom(), State) -> {ok, State} when
+    State :: none | fun(() -> ok).
+handle_event(sighup, none) ->
     ok = todana_reload:request(),
-    {ok, State};
+    {ok, none};
+%% Without this, `init' would report that the start has failed.
+handle_event(sigterm, none) ->
+    case todana_cluster_start:is_joining() of
+        true ->
+            ok = todana_log_held:log(),
+            ok = todana_log:flush(),
+            io:put_chars(standard_error, "todana: stopped while it was waiting "
+                                         "to join\n"),
+            halt(0);
+        false ->
+            logger:notice("todana: ~ts was received: the node stops",
+                          [name()]),
+            ok = init:stop(),
+            {ok, none}
+    end;
+%% As OTP's handler does.
+handle_event(sigusr1, none) ->
+    halt("Received SIGUSR1");
+handle_event(sigquit, none) ->
+    halt();
+handle_event(sigterm, Do) ->
+    ok = Do(),
+    halt(1);
 handle_event(_Signal, State) ->
     {ok, State}.
 
--spec handle_call(term(), []) -> {ok, ok, []}.
+%% The native library turns SIGINT into SIGTERM.
+-spec name() -> string().
+name() ->
+    case todana_nif:was_interrupted() of
+        true -> "SIGINT";
+        false -> "SIGTERM"
+    end.
+
+-spec handle_call(term(), State) -> {ok, ok, State}.
 handle_call(_Request, State) ->
     {ok, ok, State}.
