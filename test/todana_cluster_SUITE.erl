@@ -24,6 +24,7 @@
     a_leader_that_hangs_is_replaced/1,
     a_node_that_hangs_is_not_made_the_leader/1,
     the_last_node_can_go_on_alone/1,
+    who_goes_on_alone_has_the_most/1,
     who_may_not_join_is_told_why/1,
     a_stranger_gets_nothing/1,
     a_difference_is_found/1,
@@ -32,11 +33,24 @@
     a_lost_directory_does_not_begin_anew/1,
     a_change_needs_a_majority/1,
     a_replica_that_is_down_stops_nobody/1,
-    two_nodes_that_were_given_up_stay_out/1
+    two_nodes_that_were_given_up_stay_out/1,
+    a_member_with_a_damaged_log_joins_anew/1,
+    members_that_disagree_stop/1,
+    a_node_that_starts_denies_no_member/1,
+    an_older_copy_is_refused/1,
+    an_older_copy_that_starts_first_is_refused/1,
+    older_copies_of_all_are_accepted_by_an_option/1,
+    a_member_does_not_follow_an_older_copy/1,
+    a_member_with_all_it_confirmed_comes_back/1,
+    a_client_learns_the_ports_that_are_not_in_the_map/1,
+    wait_counts_members_that_are_up/1,
+    a_format_is_written_that_all_members_read/1,
+    keys_keep_the_node_of_their_identifiers/1
 ]).
 %% Called in the peer nodes
 -export([start/2, set/2, add/2, get/1, get/2, spoil/1]).
--export([index/0, read_after/1]).
+-export([index/0, read_after/1, put_identifiers/0, identifiers/0]).
+-export([put_old_identifier/0]).
 
 -define(WAIT_MS, 60_000).
 -define(POLL_MS, 100).
@@ -63,6 +77,7 @@ all() ->
         a_leader_that_hangs_is_replaced,
         a_node_that_hangs_is_not_made_the_leader,
         the_last_node_can_go_on_alone,
+        who_goes_on_alone_has_the_most,
         who_may_not_join_is_told_why,
         a_stranger_gets_nothing,
         a_difference_is_found,
@@ -71,7 +86,19 @@ all() ->
         a_lost_directory_does_not_begin_anew,
         a_change_needs_a_majority,
         a_replica_that_is_down_stops_nobody,
-        two_nodes_that_were_given_up_stay_out
+        two_nodes_that_were_given_up_stay_out,
+        a_member_with_a_damaged_log_joins_anew,
+        members_that_disagree_stop,
+        a_node_that_starts_denies_no_member,
+        an_older_copy_is_refused,
+        an_older_copy_that_starts_first_is_refused,
+        older_copies_of_all_are_accepted_by_an_option,
+        a_member_does_not_follow_an_older_copy,
+        a_member_with_all_it_confirmed_comes_back,
+        a_client_learns_the_ports_that_are_not_in_the_map,
+        wait_counts_members_that_are_up,
+        a_format_is_written_that_all_members_read,
+        keys_keep_the_node_of_their_identifiers
     ].
 
 init_per_testcase(Case, Config) ->
@@ -396,6 +423,24 @@ the_last_node_can_go_on_alone(Config) ->
     C = node(c, [{cluster_join, A}], Config),
     await(fun() -> call(C, get, [k]) =:= {ok, 2} end).
 
+%% A member that was down has less than another one that is left.
+who_goes_on_alone_has_the_most(Config) ->
+    [A, B, C, D, E] = cluster([a, b, c, d, e], Config),
+    ok = call(A, set, [k, 1]),
+    await(fun() -> call(E, get, [k]) =:= {ok, 1} end),
+    kill(E),
+    ok = call(A, set, [k, 2]),
+    await(fun() -> call(B, get, [k]) =:= {ok, 2} end),
+    [kill(N) || N <- [A, C, D]],
+    {E, ok} = attempt(e, [], Config),
+    await(fun() -> lists:member(B, rpc(E, erlang, nodes, [])) end),
+    await(fun() -> rpc(E, todana_members, log_end, []) =/= unknown end),
+    {error, Sentence} = rpc(E, todana_cluster, force, []),
+    ?assertNotEqual(nomatch, string:find(Sentence, atom_to_list(B))),
+    ok = rpc(B, todana_cluster, force, []),
+    await(fun() -> call(B, set, [k, 3]) =:= ok end),
+    ?assertEqual([{B, leader}], roles(B)).
+
 who_may_not_join_is_told_why(Config) ->
     [A, B] = cluster([a, b], Config),
     %% A directory of another cluster.
@@ -419,7 +464,8 @@ who_may_not_join_is_told_why(Config) ->
     )),
     Facts = #{
         node => 'z@127.0.0.1', durability => always,
-        version => 1, time_ms => erlang:system_time(millisecond)
+        version => 1, time_ms => erlang:system_time(millisecond),
+        format => rpc(A, todana_formats, newest, [])
     },
     Invite = fun(Changed) ->
         rpc(A, todana_admission, invite, [maps:merge(Facts, Changed)])
@@ -533,6 +579,129 @@ two_nodes_that_were_given_up_stay_out(Config) ->
     ?assertMatch("data_dir: " ++ _, refused(c, [], Config)),
     ?assertEqual({ok, 2}, call(A, get, [k])).
 
+%% As its sentence says. All that was acknowledged is there afterwards.
+a_member_with_a_damaged_log_joins_anew(Config) ->
+    [A, B, C] = cluster([a, b, c], Config),
+    [await(fun() -> has_noted(N, L, 3, Config) end)
+     || {N, L} <- [{A, a}, {B, b}]],
+    kill(C),
+    [ok = call(A, set, [N, N]) || N <- lists:seq(1, 50)],
+    await(fun() -> call(B, get, [50]) =:= {ok, 50} end),
+    kill(B),
+    flip(log_file(b, Config)),
+    ok = at_peer(b, fun(Peer) ->
+        ok = peer:call(Peer, ?MODULE, start, [data_dir(b, Config), []]),
+        await(fun() ->
+            maps:get(state, peer:call(Peer, todana, info, [])) =:= failed
+        end),
+        #{reason := Reason} = peer:call(Peer, todana, info, []),
+        ct:pal("~ts", [Reason]),
+        ?assertEqual(nomatch, string:find(Reason, "todana repair")),
+        ?assertNotEqual(nomatch, string:find(Reason, lists:concat([
+            "cluster leave ", B
+        ])))
+    end),
+    ok = at_peer(b, fun(Peer) ->
+        {error, Refusal} = peer:call(
+            Peer, todana_offline, repair, [data_dir(b, Config)]
+        ),
+        ?assertNotEqual(nomatch, string:find(Refusal, "cluster leave"))
+    end),
+    %% Those that stay must be able to confirm that.
+    ?assertMatch({error, _}, leave(A, B)),
+    C = node(c, [], Config),
+    await(fun() -> is_open(C) end),
+    await(fun() -> leave(A, B) =:= ok end),
+    empty(b, Config),
+    B = node(b, [{cluster_join, A}], Config),
+    await(fun() -> length(voters(A)) =:= 3 end),
+    [
+        await(fun() -> call(At, get, [N]) =:= {ok, N} end)
+     || At <- [A, B, C], N <- lists:seq(1, 50)
+    ],
+    await(fun() -> element(1, verify(B)) =:= ok end).
+
+%% One has a log that was cut, and is elected by another one that has missed the
+%% same entries. The third one notices when it hears of them, and before it
+%% starts; its log stays as it is.
+members_that_disagree_stop(Config) ->
+    [A, B, C] = cluster([a, b, c], Config),
+    [await(fun() -> has_noted(N, L, 3, Config) end)
+     || {N, L} <- [{A, a}, {B, b}, {C, c}]],
+    kill(C),
+    [ok = call(A, set, [N, N]) || N <- lists:seq(1, 100)],
+    await(fun() -> call(B, get, [100]) =:= {ok, 100} end),
+    ok = rpc(A, todana_log_SUITE, await_noted, []),
+    kill(B),
+    ok = cut(b, Config),
+    ok = signal(A, "STOP"),
+    {B, ok} = attempt(b, [], Config),
+    {C, ok} = attempt(c, [], Config),
+    await(fun() -> call(B, set, [k, b]) =:= ok end),
+    await(fun() -> call(C, get, [k]) =:= {ok, b} end),
+    ?assertEqual(error, call(C, get, [100])),
+    ok = signal(A, "CONT"),
+    await(fun() -> rpc(A, erlang, whereis, [todana_sup]) =:= undefined end),
+    stop(element(2, hd(ets:lookup(?MODULE, A)))),
+    Logs = logs(a, Config),
+    ?assertMatch([_ | _], Logs),
+    Sentence = refused(a, [], Config),
+    [
+        ?assertNotEqual(nomatch, string:find(Sentence, Part))
+     || Part <- ["has confirmed entry", lists:concat(["cluster leave ", A])]
+    ],
+    ?assertEqual(Logs, logs(a, Config)),
+    %% The others go on, with an answer for who compares them.
+    ok = call(B, set, [k, c]),
+    ?assertMatch({error, _}, verify(B)),
+    await(fun() -> leave(B, A) =:= ok end),
+    empty(a, Config),
+    A = node(a, [{cluster_join, B}], Config),
+    await(fun() -> call(A, get, [k]) =:= {ok, c} end),
+    await(fun() -> element(1, verify(A)) =:= ok end).
+
+%% The newest file of the log of a node that does not run.
+log_file(Letter, Config) ->
+    Pattern = filename:join([data_dir(Letter, Config), "always", "*.wal"]),
+    lists:last([
+        File
+     || File <- lists:sort(filelib:wildcard(Pattern)),
+        filelib:file_size(File) > 1_000
+    ]).
+
+logs(Letter, Config) ->
+    Pattern = filename:join([data_dir(Letter, Config), "always", "**"]),
+    [
+        {File, file:read_file(File)}
+     || File <- filelib:wildcard(Pattern),
+        lists:member(filename:extension(File), [".wal", ".segment"])
+    ].
+
+%% Changes a byte in the middle of a record.
+flip(File) ->
+    {ok, Bytes} = file:read_file(File),
+    At = byte_size(Bytes) div 2,
+    <<Before:At/binary, Byte, After/binary>> = Bytes,
+    ok = file:write_file(File, [Before, Byte bxor 1, After]).
+
+%% What `repair' does where it does not refuse.
+cut(Letter, Config) ->
+    flip(log_file(Letter, Config)),
+    DataDir = data_dir(Letter, Config),
+    at_peer(Letter, fun(Peer) ->
+        UId = peer:call(Peer, todana_offline, uid, [DataDir]),
+        {ok, Text} = peer:call(Peer, todana_log_tail, repair, [
+            filename:join(DataDir, "always"), UId, always
+        ]),
+        ct:pal("~ts", [Text])
+    end).
+
+%% Does something at a node with this name, which ends afterwards.
+at_peer(Letter, Do) ->
+    {Peer, _} = peer(Letter),
+    Do(Peer),
+    stop(Peer).
+
 has_noted(Node, Letter, Count, Config) ->
     case rpc(Node, todana_data_dir, identity, [data_dir(Letter, Config)]) of
         {ok, #{members := Members}} -> length(Members) =:= Count;
@@ -550,6 +719,265 @@ stays_out(Letter, Config) ->
             end)
     end.
 
+%% It does not know the members before its log runs. "No member" would be taken
+%% for the success of an earlier question.
+a_node_that_starts_denies_no_member(Config) ->
+    [A, B] = cluster([a, b], Config),
+    {Name, _} = rpc(A, todana_ra, server, []),
+    ok = rpc(A, sys, suspend, [Name]),
+    true = rpc(A, ets, delete, [ra_leaderboard, Name]),
+    ?assertEqual({error, "the cluster has no leader"}, asked_to_leave(A, B)),
+    ok = rpc(A, sys, resume, [Name]),
+    await(fun() -> asked_to_leave(A, B) =:= {ok, true} end),
+    await(fun() ->
+        {error, Sentence} = asked_to_leave(A, B),
+        string:find(Sentence, "is no member of the cluster") =/= nomatch
+    end).
+
+asked_to_leave(Asked, Node) ->
+    Answer = rpc(Asked, todana_cluster_commands, run, [
+        ~"leave", #{~"argument" => atom_to_binary(Node)}
+    ]),
+    case Answer of
+        {error, Sentence} -> {error, lists:flatten(Sentence)};
+        {ok, _} -> Answer
+    end.
+
+%% The others are up: a has all records, and b none of the later ones.
+an_older_copy_is_refused(Config) ->
+    [A, B, C] = cluster([a, b, c], Config),
+    ok = call(A, set, [k, 0]),
+    kill(C),
+    ok = copy(c, Config),
+    kill(B),
+    C = node(c, [], Config),
+    [ok = call(A, set, [K, K]) || K <- lists:seq(1, 20)],
+    await(fun() -> call(C, get, [20]) =:= {ok, 20} end),
+    kill(C),
+    ok = restore(c, Config),
+    %% What the leader knows to the entry, not what was announced.
+    C = node(c, [], Config),
+    await(fun() -> is_older_copy(C) end),
+    kill(A),
+    B = node(b, [], Config),
+    %% Nothing leads, and nothing is lost.
+    ?assertMatch({error, _}, call(B, set, [k, lost])),
+    kill(C),
+    C = node(c, [], Config),
+    await(fun() -> is_older_copy(C) end),
+    ?assertMatch({error, _}, call(B, set, [k, lost])),
+    A = node(a, [], Config),
+    [
+        await(fun() -> call(N, get, [20, linear]) =:= {ok, 20} end)
+     || N <- [A, B]
+    ],
+    %% The way that the sentence names.
+    ok = leave(A, C),
+    kill(C),
+    empty(c, Config),
+    C = node(c, [{cluster_join, A}], Config),
+    await(fun() -> voters(A) =:= [A, B, C] end),
+    await(fun() -> call(C, get, [20]) =:= {ok, 20} end).
+
+%% It runs, and waits for others, when the one comes that remembers.
+an_older_copy_that_starts_first_is_refused(Config) ->
+    [A, B, C] = cluster([a, b, c], Config),
+    kill(C),
+    ok = copy(c, Config),
+    C = node(c, [], Config),
+    [ok = call(A, set, [K, K]) || K <- lists:seq(1, 20)],
+    await(fun() -> remembers(b, C, index(C), Config) end),
+    [kill(N) || N <- [A, B, C]],
+    ok = restore(c, Config),
+    C = node(c, [], Config),
+    await(fun() -> rpc(C, todana_ra, is_running, []) end),
+    B = node(b, [], Config),
+    await(fun() ->
+        rpc(C, erlang, whereis, [todana_sup]) =:= undefined
+    end),
+    ?assertMatch({error, _}, call(B, set, [k, lost])),
+    A = node(a, [], Config),
+    await(fun() -> call(B, get, [20, linear]) =:= {ok, 20} end).
+
+%% The copies are not of the same moment, so b remembers more of c than c has.
+older_copies_of_all_are_accepted_by_an_option(Config) ->
+    Nodes = [A, B, C] = cluster([a, b, c], Config),
+    ok = call(A, set, [k, 1]),
+    [await(fun() -> call(N, get, [k]) =:= {ok, 1} end) || N <- Nodes],
+    kill(A),
+    kill(C),
+    [copy(Letter, Config) || Letter <- [a, c]],
+    C = node(c, [], Config),
+    await(fun() -> is_open(C) end),
+    [ok = call(C, set, [K, K]) || K <- lists:seq(1, 20)],
+    await(fun() -> remembers(b, C, index(C), Config) end),
+    kill(B),
+    kill(C),
+    ok = copy(b, Config),
+    Restored = fun(Options) ->
+        [restore(Letter, Config) || Letter <- [a, b, c]],
+        [A, B, C] = [node(Letter, Options, Config) || Letter <- [a, b, c]]
+    end,
+    _ = Restored([]),
+    await(fun() ->
+        is_older_copy(C) orelse
+            rpc(C, erlang, whereis, [todana_sup]) =:= undefined
+    end),
+    [kill(N) || N <- Nodes],
+    _ = Restored([{cluster_accept_older, yes}]),
+    await(fun() -> call(A, set, [k, 2]) =:= ok end),
+    [await(fun() -> call(N, get, [k, linear]) =:= {ok, 2} end) || N <- Nodes],
+    await(fun() -> element(1, verify(A)) =:= ok end),
+    %% From then on they remember each other as before.
+    await(fun() -> remembers(b, C, index(C), Config) end),
+    [kill(N) || N <- Nodes],
+    [A, B, C] = [node(Letter, [], Config) || Letter <- [a, b, c]],
+    await(fun() -> call(B, get, [k, linear]) =:= {ok, 2} end).
+
+%% Nobody who was up knew that c had confirmed more. The one that does is not
+%% made to forget what only it has.
+a_member_does_not_follow_an_older_copy(Config) ->
+    [A, B, C] = cluster([a, b, c], Config),
+    [kill(N) || N <- [B, C]],
+    ok = copy(c, Config),
+    C = node(c, [], Config),
+    [await(fun() -> call(A, set, [K, K]) =:= ok end) || K <- lists:seq(1, 50)],
+    await(fun() -> remembers(a, C, index(C), Config) end),
+    [kill(N) || N <- [A, C]],
+    ok = restore(c, Config),
+    [B, C] = [node(Letter, [], Config) || Letter <- [b, c]],
+    await(fun() -> call(B, set, [k, other]) =:= ok end),
+    %% What it knows of itself, or what the others remember, comes first.
+    case attempt(a, [], Config) of
+        {A, ok} ->
+            await(fun() -> has_failed(A, "leads the cluster with") end);
+        {A, {error, Sentence}} ->
+            ?assertNotEqual(
+                nomatch, string:find(Sentence, "others in its place")
+            )
+    end,
+    %% The others go on, as long as nobody decides.
+    ok = call(C, set, [k, another]),
+    [kill(N) || N <- [A, B, C]],
+    Files = filelib:wildcard(filename:join(data_dir(a, Config), "always/*")),
+    ?assert(lists:any(fun(File) ->
+        {ok, Bytes} = file:read_file(File),
+        binary:match(Bytes, ~"cluster_suite") =/= nomatch
+    end, [F || F <- Files, filelib:is_regular(F)])).
+
+%% A node that is killed has all that it has confirmed, whatever the others
+%% write meanwhile, and whichever of them is up.
+a_member_with_all_it_confirmed_comes_back(Config) ->
+    [A, B, C] = Nodes = cluster([a, b, c], Config),
+    Letters = #{A => a, B => b, C => c},
+    Writer = spawn_link(fun() -> write_on(Nodes, 1) end),
+    [
+        begin
+            kill(N),
+            N = node(maps:get(N, Letters), [], Config),
+            await(fun() -> is_open(N) end)
+        end
+     || _ <- lists:seq(1, 3), N <- Nodes
+    ],
+    true = unlink(Writer),
+    true = exit(Writer, kill),
+    %% One stays down.
+    [kill(N) || N <- Nodes],
+    [B, C] = [node(Letter, [], Config) || Letter <- [b, c]],
+    await(fun() -> call(B, set, [last, 1]) =:= ok end),
+    kill(C),
+    C = node(c, [], Config),
+    await(fun() -> call(C, get, [last, linear]) =:= {ok, 1} end).
+
+%% Two while both others are up, one while one of them is down.
+wait_counts_members_that_are_up(Config) ->
+    A = node(a, [
+        {cluster_create, yes}, {listen_resp, '127.0.0.1:0'}
+    ], Config),
+    [B, C] = [node(N, [{cluster_join, A}], Config) || N <- [b, c]],
+    await(fun() -> voters(A) =:= [A, B, C] end),
+    #{resp := Address} = maps:from_list(rpc(A, todana_listener, addresses, [])),
+    [Host, Port] = string:split(Address, ":"),
+    {ok, Socket} = gen_tcp:connect(Host, list_to_integer(Port), [
+        binary, {active, false}
+    ]),
+    Wait = fun() ->
+        ok = gen_tcp:send(Socket, ~"SET k 1\r\nWAIT 2 1000\r\n"),
+        {ok, Reply} = gen_tcp:recv(Socket, length("+OK\r\n:2\r\n")),
+        Reply
+    end,
+    await(fun() -> Wait() =:= ~"+OK\r\n:2\r\n" end),
+    kill(C),
+    await(fun() -> Wait() =:= ~"+OK\r\n:1\r\n" end),
+    C = node(c, [], Config),
+    await(fun() -> Wait() =:= ~"+OK\r\n:2\r\n" end),
+    ok = gen_tcp:close(Socket).
+
+%% A node writes its place into the map before its listeners are open.
+a_client_learns_the_ports_that_are_not_in_the_map(Config) ->
+    A = node(a, [
+        {cluster_create, yes}, {listen_resp, '127.0.0.1:0'}
+    ], Config),
+    await(fun() -> is_open(A) end),
+    #{resp := Address} = maps:from_list(rpc(A, todana_listener, addresses, [])),
+    [Host, Port] = string:split(Address, ":"),
+    Key = {node, A},
+    Entry = fun() ->
+        %% The table is opened a moment later.
+        try rpc(A, todana, get, [todana_cluster_map, Key])
+        catch _:_ -> error
+        end
+    end,
+    await(fun() -> Entry() =/= error end),
+    {ok, Own} = Entry(),
+    ok = rpc(A, todana, put, [todana_cluster_map, Key, Own#{
+        host := list_to_binary(Host), resp := 0
+    }]),
+    ok = rpc(A, todana_topology, note, []),
+    {ok, Socket} = gen_tcp:connect(Host, list_to_integer(Port), [
+        binary, {active, false}
+    ]),
+    ok = gen_tcp:send(Socket, ~"CLUSTER SLOTS\r\n"),
+    {ok, Reply} = gen_tcp:recv(Socket, 0),
+    Node = iolist_to_binary([~"127.0.0.1\r\n:", Port, ~"\r\n"]),
+    ?assertNotEqual(nomatch, string:find(Reply, Node), Reply),
+    ok = gen_tcp:close(Socket).
+
+write_on(Nodes, N) ->
+    At = lists:nth(N rem 3 + 1, Nodes),
+    _ = try call(At, set, [n, N]) catch _:_ -> ok end,
+    write_on(Nodes, N + 1).
+
+copy(Letter, Config) ->
+    Directory = data_dir(Letter, Config),
+    "" = os:cmd(lists:concat(["cp -a ", Directory, " ", Directory, ".copy"])),
+    ok.
+
+restore(Letter, Config) ->
+    Directory = data_dir(Letter, Config),
+    ok = file:del_dir_r(Directory),
+    "" = os:cmd(lists:concat(["cp -a ", Directory, ".copy ", Directory])),
+    ok.
+
+index(Node) ->
+    await(fun() -> is_open(Node) end),
+    call(Node, index, []).
+
+%% Whether a directory remembers that another node has confirmed this entry.
+remembers(Letter, Other, Index, Config) ->
+    Rows = todana_confirmed:read(data_dir(Letter, Config)),
+    lists:any(fun({_, N, I}) -> N =:= Other andalso I >= Index end, Rows).
+
+is_older_copy(Node) -> has_failed(Node, "older copy").
+
+has_failed(Node, Words) ->
+    case rpc(Node, todana, info, []) of
+        #{state := failed, reason := Reason} ->
+            string:find(Reason, Words) =/= nomatch;
+        #{} ->
+            false
+    end.
+
 %% ------------------------------------------------------------------ nodes ---
 
 %% The first one creates the cluster, the others join. Returns when all votes
@@ -563,6 +991,70 @@ cluster([First | Others], Config) ->
     Nodes.
 
 is_open(Node) -> maps:get(state, rpc(Node, todana, info, [])) =:= serving.
+
+%% A member that announces nothing reads the first format.
+a_format_is_written_that_all_members_read(Config) ->
+    [A, B, C] = cluster([a, b, c], Config),
+    Common = fun(Node) -> rpc(Node, todana_formats, common, []) end,
+    Newest = rpc(A, todana_formats, newest, []),
+    [await(fun() -> Common(Node) =:= Newest end) || Node <- [A, B, C]],
+    %% A member knows it when it accepts its first write.
+    B = node(b, [], Config),
+    await(fun() -> is_open(B) end),
+    ?assertEqual(Newest, Common(B)),
+    kill(C),
+    {ok, Entry} = rpc(A, todana, get, [todana_cluster_map, {node, C}]),
+    Old = maps:remove(format, Entry),
+    ok = rpc(A, todana, put, [todana_cluster_map, {node, C}, Old]),
+    %% All members read the format that is in the log, whatever the map says.
+    [
+        begin
+            ok = rpc(Node, todana_formats, renew, []),
+            ?assertEqual(Newest, Common(Node))
+        end
+     || Node <- [A, B]
+    ],
+    %% A new node of an older version would stop at it.
+    Facts = #{
+        node => 'old@127.0.0.1', durability => always, version => 1,
+        time_ms => erlang:system_time(millisecond)
+    },
+    Invite = fun() -> rpc(A, todana_admission, invite, [Facts]) end,
+    {error, Sentence} = Invite(),
+    ?assertNotEqual(nomatch, string:find(Sentence, "reads none newer than 1")),
+    ok = leave(A, C),
+    %% It is in the map before it has all records, and keeps nothing back.
+    empty(c, Config),
+    C = node(c, [{cluster_join, A}], Config),
+    await(fun() -> lists:keymember(C, 1, roles(A)) end),
+    await(fun() ->
+        case rpc(A, todana, get, [todana_cluster_map, {node, C}]) of
+            {ok, #{format := Newest}} -> Common(A) =:= Newest;
+            _ -> false
+        end
+    end).
+
+keys_keep_the_node_of_their_identifiers(Config) ->
+    Nodes = [A, B, _] = cluster([a, b, c], Config),
+    [ok = call(Node, put_identifiers, []) || Node <- Nodes],
+    Expected = lists:sort(Nodes),
+    await(fun() ->
+        lists:all(
+            fun(Node) ->
+                {Kept, Own} = call(Node, identifiers, []),
+                Own =:= {ok, Node} andalso
+                    lists:sort([Owner || {Owner, Owner} <- Kept]) =:= Expected
+            end,
+            Nodes
+        )
+    end),
+    await(fun() -> element(1, verify(B)) =:= ok end),
+    %% What an earlier version has stored can still be read.
+    Before = length(element(1, call(A, identifiers, []))),
+    ok = call(A, put_old_identifier, []),
+    await(fun() -> length(element(1, call(B, identifiers, []))) > Before end),
+    {Kept, _} = call(B, identifiers, []),
+    ?assert(lists:member({B, old}, Kept)).
 
 %% Starts a node with its own directory; an old one goes on.
 node(Letter, Options, Config) ->
@@ -663,6 +1155,28 @@ start(DataDir, Options) ->
         {error, {todana, {{todana, Sentence}, _}}} -> {error, Sentence};
         {error, Reason} -> {error, io_lib:format("~0tp", [Reason])}
     end.
+
+%% The pid has the same text on each node.
+put_identifiers() ->
+    {ok, _} = todana:open(identifiers, #{durable => true, codec => term}),
+    todana:put(identifiers, {session, [whereis(init)]}, node()).
+
+%% For each record the node of the pid in its key, and its value; and what is
+%% found by this node's own pid.
+identifiers() ->
+    {
+        [
+            {node(Pid), Value}
+         || {{_, [Pid]}, Value} <- todana:to_list(identifiers)
+        ],
+        todana:get(identifiers, {session, [whereis(init)]})
+    }.
+
+put_old_identifier() ->
+    Marked = {session, [{'$local', pid, ~"<0.0.0>"}]},
+    Key = <<2, (term_to_binary(Marked, [deterministic]))/binary>>,
+    Value = todana_codec:value(old),
+    todana_commit:commit_encoded(identifiers, [{Key, Value, 0, never}]).
 
 set(Key, Value) -> outcome(fun() -> todana:put(table(), Key, Value) end).
 

@@ -51,7 +51,17 @@ screen_test_() ->
     Full = #{~"state" => ~"read_only", ~"reason" => ~"the disk is full"},
     Copying = #{~"state" => ~"recovering", ~"progress" => 61},
     Behind = Up#{~"applied_index" => 100_000},
+    Old = Up#{~"host" => ~"127.0.0.1", ~"resp" => 6379},
+    New = Old#{~"format" => 3},
+    IsOld = ~"has an older version",
     [
+        %% A node that joins is not in the map yet.
+        ?_assertEqual(nomatch, binary:match(screen(Members), IsOld))
+     || Members <- [
+            [{~"leader", Old}, {~"voter", Old}],
+            [{~"leader", New}, {~"voter", New}, {~"candidate", Copying}]
+        ]
+    ] ++ [
         {Sentence, ?_assertMatch(
             {_, _}, binary:match(screen(Members), Sentence)
         )}
@@ -74,9 +84,122 @@ screen_test_() ->
             {[{~"unknown", Up}, {~"unknown", Down}],
                 ~"reaches no majority of the cluster"},
             {[{~"unknown", Up}, {~"unknown", Up}, {~"unknown", Down}],
-                ~"the members elect a leader"}
+                ~"the members elect a leader"},
+            {[{~"voter", Up}, {~"voter", Down}, {~"voter", Down}],
+                ~"(1 of 3 voters)"},
+            {[{~"voter", Up}, {~"voter", Down}, {~"voter", Down}],
+                ~"`bin/todana cluster force --i-accept-data-loss`"},
+            {[{~"voter", Up}, {~"voter", Down}, {~"voter", Down}],
+                ~"c is down, or cannot be reached: start it again"},
+            {[{~"leader", New}, {~"voter", Old}, {~"voter", New}],
+                <<"b ", IsOld/binary>>}
         ]
     ].
+
+%% What needs a leader is not advised without one.
+no_leader_no_change_test() ->
+    Text = screen([
+        {~"voter", #{~"state" => ~"failed", ~"reason" => ~"no leader"}},
+        {~"voter", #{~"state" => ~"down"}}, {~"voter", #{~"state" => ~"down"}}
+    ]),
+    [
+        ?assertEqual(nomatch, binary:match(Text, Words))
+     || Words <- [~"led by", ~"cluster replace", ~"join", ~"leave"]
+    ].
+
+%% What `cluster status --wait' waits for.
+may_fail_test_() ->
+    [
+        ?_assertEqual(MayFail, todana_cluster_text:may_fail(#{
+            ~"leader" => Leader,
+            ~"members" => [
+                #{~"role" => Role, ~"state" => State}
+             || {Role, State} <- Members
+            ]
+        }))
+     || {Leader, Members, MayFail} <- [
+            {~"a", [{~"leader", ~"serving"}], 0},
+            {~"a", [{~"leader", ~"serving"}, {~"replica", ~"serving"}], 0},
+            {~"a", [{~"leader", ~"serving"}, {~"voter", ~"serving"},
+                    {~"candidate", ~"serving"}], 0},
+            {~"a", [{~"leader", ~"serving"}, {~"voter", ~"serving"},
+                    {~"voter", ~"serving"}], 1},
+            {~"a", [{~"leader", ~"serving"}, {~"voter", ~"serving"},
+                    {~"voter", ~"down"}], 0},
+            {~"a", [{~"leader", ~"serving"}, {~"voter", ~"serving"},
+                    {~"voter", ~"recovering"}], 0},
+            {~"none", [{~"voter", ~"serving"}, {~"voter", ~"serving"},
+                       {~"voter", ~"serving"}], -1}
+        ]
+    ].
+
+%% What WAIT counts: of the members that are up, those that have an entry.
+copies_test_() ->
+    Copies = {#{a => 9, b => 7, c => 9}, 3},
+    [
+        ?_assertEqual(Counted, begin
+            {AtLeast, Known} = todana_copies:of_others(a, Up, Copies),
+            {AtLeast, lists:sort(Known)}
+        end)
+     || {Up, Counted} <- [
+            {[b, c], {1, [7, 9]}}, {[b], {1, [7]}}, {[c], {1, [9]}},
+            {[], {0, []}}, {[d], {0, []}}
+        ]
+    ].
+
+%% The lines of the log, look by look.
+events_test() ->
+    Facts = #{
+        now_ms => 0, leader => a, members => [a, b, c], voters => [a, b, c],
+        up => [a, b, c], votes => true
+    },
+    Looks = [
+        {Facts#{leader := none, members := [a], voters := [a], up := [a],
+                votes := false}, []},
+        {Facts, ["a leads the cluster; this node reaches 3 of 3 voters"]},
+        {Facts, []},
+        {Facts#{up := [a, b]}, ["c is down, or cannot be reached"]},
+        {Facts#{up := [a], leader := none}, [
+            "b is down, or cannot be reached",
+            "no majority: this node reaches 1 of 3 voters, so no write is "
+            "confirmed",
+            "the cluster has no leader, after a; this node reaches 1 of 3 "
+            "voters"
+        ]},
+        {Facts#{up := [a, b], leader := b}, [
+            "b is connected again",
+            "a majority again: this node reaches 2 of 3 voters",
+            "b leads the cluster; this node reaches 2 of 3 voters"
+        ]},
+        {Facts#{up := [a, b], leader := b, members := [a, b, d],
+                voters := [a, b], votes := false},
+            ["d is a member now", "c is no member any more"]},
+        {Facts#{up := [a, b], leader := b, members := [a, b, d],
+                voters := [a, b]},
+            ["this node votes now"]}
+    ],
+    _ = lists:foldl(fun({Found, Said}, Events) ->
+        {Lines, New} = todana_cluster_events:look(Found, Events),
+        ?assertEqual(Said, [Text || {_Level, Text} <- Lines]),
+        New
+    end, todana_cluster_events:new(), Looks).
+
+%% A cluster that changes all the time does not fill the log.
+events_are_bounded_test() ->
+    Look = fun(NowMs, Leader, Events) ->
+        todana_cluster_events:look(#{
+            now_ms => NowMs, leader => Leader, members => [a, b],
+            voters => [a, b], up => [a, b], votes => true
+        }, Events)
+    end,
+    {Said, Last} = lists:mapfoldl(fun(N, Events) ->
+        Look(N, lists:nth(N rem 2 + 1, [a, b]), Events)
+    end, todana_cluster_events:new(), lists:seq(1, 100)),
+    ?assertEqual(20, length(lists:append(Said))),
+    {[{notice, Text}], _} = Look(20_000, b, Last),
+    ?assertMatch({_, _}, binary:match(
+        unicode:characters_to_binary(Text), ~"80 changes before"
+    )).
 
 screen(Members) ->
     Names = lists:sublist([~"a", ~"b", ~"c"], length(Members)),

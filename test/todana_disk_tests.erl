@@ -9,13 +9,22 @@
 
 room_is_what_the_reserve_says_test() ->
     ?assertEqual({ok, none}, judge(#{free => 300 * ?MIB})),
-    {{low, Sentence}, none} = judge(#{free => 299 * ?MIB}),
-    ?assertEqual("299 MiB are free on the disk of /data and 300 MiB are needed",
-                 Sentence).
+    {{removals, Sentence}, none} = judge(#{free => 299 * ?MIB}),
+    ?assertEqual("299 MiB are free on the disk of /data and 300 MiB are needed"
+                 "; only removals are accepted", Sentence).
+
+removals_need_an_eighth_of_the_reserve_and_a_file_at_most_test() ->
+    Room = fun(Changes) -> element(1, element(1, judge(Changes))) end,
+    ?assertEqual(removals, Room(#{reserve => 80 * ?MIB, free => 10 * ?MIB})),
+    ?assertEqual(low, Room(#{reserve => 80 * ?MIB, free => 10 * ?MIB - 1})),
+    ?assertEqual(removals, Room(#{reserve => 1 bsl 40, free => 128 * ?MIB})),
+    ?assertEqual(low, Room(#{reserve => 1 bsl 40, free => 128 * ?MIB - 1})),
+    ?assertMatch({ok, none}, judge(#{reserve => 0})).
 
 a_long_log_asks_for_a_snapshot_test() ->
-    {{low, _}, snapshot} = judge(#{free => 228 * ?MIB, log_bytes => 64 * ?MIB}),
-    {{low, Writing}, none} = judge(#{
+    {{removals, _}, snapshot} =
+        judge(#{free => 228 * ?MIB, log_bytes => 64 * ?MIB}),
+    {{removals, Writing}, none} = judge(#{
         free => 228 * ?MIB,
         log_bytes => 64 * ?MIB,
         snapshot_in_progress => true
@@ -23,13 +32,32 @@ a_long_log_asks_for_a_snapshot_test() ->
     ?assertNotEqual(nomatch, string:find(Writing, "is being written")).
 
 a_short_log_does_not_test() ->
-    ?assertMatch({{low, _}, none}, judge(#{free => 228 * ?MIB,
-                                           log_bytes => 64 * ?MIB - 1})).
+    ?assertMatch({{removals, _}, none},
+                 judge(#{free => 228 * ?MIB, log_bytes => 64 * ?MIB - 1})).
+
+%% A snapshot of what is left replaces the one before and the log.
+removed_records_ask_for_a_snapshot_test() ->
+    Facts = #{free => 50 * ?MIB, log_bytes => ?MIB, data_bytes => 10 * ?MIB},
+    Judge = fun(SnapshotBytes) ->
+        element(2, judge(Facts#{snapshot_bytes => SnapshotBytes}))
+    end,
+    %% As much as its own bytes.
+    ?assertEqual(snapshot, Judge(19 * ?MIB)),
+    ?assertEqual(none, Judge(19 * ?MIB - 1)),
+    %% Or what is lacking.
+    Lacking = Facts#{reserve => 52 * ?MIB},
+    ?assertMatch({_, snapshot}, judge(Lacking#{snapshot_bytes => 11 * ?MIB})),
+    ?assertMatch({_, none}, judge(Lacking#{snapshot_bytes => 10 * ?MIB})),
+    %% Not once more, unless so much was removed meanwhile.
+    Whole = maps:merge(facts(), Facts),
+    ?assert(todana_disk_space:has_shrunk(20 * ?MIB, Whole)),
+    ?assertNot(todana_disk_space:has_shrunk(20 * ?MIB - 1, Whole)).
 
 a_snapshot_needs_room_itself_test() ->
-    {{low, Sentence}, none} =
-        judge(#{free => 228 * ?MIB - 1, log_bytes => 70 * ?MIB}),
-    ?assertNotEqual(nomatch, string:find(Sentence, "with 228 MiB a snapshot")).
+    Facts = #{reserve => 320 * ?MIB, log_bytes => 70 * ?MIB},
+    {{removals, Sentence}, none} = judge(Facts#{free => 140 * ?MIB - 1}),
+    ?assertNotEqual(nomatch, string:find(Sentence, "with 140 MiB a snapshot")),
+    ?assertMatch({_, snapshot}, judge(Facts#{free => 140 * ?MIB})).
 
 the_default_reserve_is_two_files_and_a_snapshot_test() ->
     ?assertEqual(356 * ?MIB, todana_disk_space:reserve(facts())).
@@ -44,6 +72,7 @@ facts() ->
         reserve => 300 * ?MIB,
         data_bytes => 100 * ?MIB,
         log_bytes => 0,
+        snapshot_bytes => 0,
         file_bytes => 128 * ?MIB,
         snapshot_in_progress => false
     }.

@@ -103,7 +103,7 @@ metadata(File) ->
     ok = todana:put(dump_from, ~"soon", ~"v", #{expires_at_ms => Now + 3_000}),
     {ok, #{records := Count}} = todana:dump(dump_from, File),
     Soon = fun Soon() ->
-        case todana_nif:time_ms() > Now + 3_000 of
+        case erlang:system_time(millisecond) > Now + 3_000 of
             true -> ok;
             false -> timer:sleep(20), Soon()
         end

@@ -13,7 +13,7 @@ only_the_copies_of_the_dead_writer_end_test() ->
     [exit(Pid, kill) || Pid <- [Other, Beside]].
 
 a_guard_follows_each_writer_of_the_name_test() ->
-    Name = todana_ra:segment_writer(everysec),
+    #{segment_writer := Name} = todana_ra:names(everysec),
     {ok, Guard} = todana_flush_guard:start_link(everysec),
     lists:foreach(
         fun(_) ->
@@ -29,6 +29,25 @@ a_guard_follows_each_writer_of_the_name_test() ->
         lists:seq(1, 3)
     ),
     ok = gen_server:stop(Guard).
+
+%% Each attempt to start the log asks, while it cannot start.
+a_guard_looks_no_more_often_if_it_is_asked_often_test() ->
+    {ok, Guard} = todana_flush_guard:start_link(everysec),
+    _ = [ok = todana_flush_guard:end_writer() || _ <- lists:seq(1, 200)],
+    1 = erlang:trace(Guard, true, ['receive']),
+    timer:sleep(100),
+    1 = erlang:trace(Guard, false, ['receive']),
+    ok = gen_server:stop(Guard),
+    Looks = looks(0),
+    ?assert(Looks > 0),
+    ?assert(Looks < 100).
+
+looks(Count) ->
+    receive
+        {trace, _, 'receive', look} -> looks(Count + 1);
+        {trace, _, 'receive', _} -> looks(Count)
+    after 0 -> Count
+    end.
 
 %% Like Ra's segment writer, with a copy that goes on for ever.
 writer() ->

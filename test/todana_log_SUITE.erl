@@ -15,6 +15,8 @@
     records_outlive_kill_9/1,
     everysec_keeps_records/1,
     killed_processes_lose_and_double_nothing/1,
+    the_guard_of_segment_files_outlives_the_others/1,
+    a_log_that_is_copied_survives_its_supervisor/1,
     a_log_that_fails_often_is_started_again/1,
     reads_go_on_without_the_log/1,
     readers_miss_nothing_while_the_log_is_begun_anew/1,
@@ -31,10 +33,14 @@
     a_snapshot_that_cannot_be_read_is_kept/1,
     a_damaged_record_stops_the_start/1,
     a_torn_write_is_cut_off/1,
+    a_log_that_was_cut_is_refused/1,
+    the_note_has_one_writer_at_a_time/1,
+    a_file_of_the_log_that_had_just_been_created/1,
     a_damaged_log_is_repaired_on_request/1,
     a_damaged_snapshot_stays_and_so_does_the_log/1,
     a_lost_snapshot_is_not_an_empty_start/1,
     a_missing_file_stops_the_start/1,
+    a_damaged_segment_that_a_snapshot_replaces_is_set_aside/1,
     an_unfinished_snapshot_is_ignored/1,
     of_snapshots_asked_for_at_once_one_is_written/1,
     a_slow_log_is_not_flooded_with_copies/1,
@@ -44,12 +50,13 @@
     a_node_file_of_another_directory_is_refused/1
 ]).
 %% Called in the peer node
+-export([copy_and_kill/0]).
 -export([start/2, await/1, add/2, set/2, value/1, is_value/2, load/2, kill/2,
          refuse/2, kill_names/1, digest/0,
          snapshots_at_once/1, pause/1, put_zeros/1, size_of_zeros/0,
          dirty_calls/1,
          open_and_say/1, start_and_open/2, read_and_kill/2,
-         await_mark/0]).
+         await_mark/0, await_noted/0, note_at_once/2]).
 
 all() ->
     [
@@ -57,6 +64,8 @@ all() ->
         records_outlive_kill_9,
         everysec_keeps_records,
         killed_processes_lose_and_double_nothing,
+        the_guard_of_segment_files_outlives_the_others,
+        a_log_that_is_copied_survives_its_supervisor,
         a_log_that_fails_often_is_started_again,
         reads_go_on_without_the_log,
         readers_miss_nothing_while_the_log_is_begun_anew,
@@ -73,10 +82,14 @@ all() ->
         a_snapshot_that_cannot_be_read_is_kept,
         a_damaged_record_stops_the_start,
         a_torn_write_is_cut_off,
+        a_log_that_was_cut_is_refused,
+        the_note_has_one_writer_at_a_time,
+        a_file_of_the_log_that_had_just_been_created,
         a_damaged_log_is_repaired_on_request,
         a_damaged_snapshot_stays_and_so_does_the_log,
         a_lost_snapshot_is_not_an_empty_start,
         a_missing_file_stops_the_start,
+        a_damaged_segment_that_a_snapshot_replaces_is_set_aside,
         an_unfinished_snapshot_is_ignored,
         of_snapshots_asked_for_at_once_one_is_written,
         a_slow_log_is_not_flooded_with_copies,
@@ -145,6 +158,38 @@ killed_processes_lose_and_double_nothing(Config) ->
     kill_9(Peer),
     Again = start_peer(Config, #{}),
     ?assertEqual(Value, call(Again, value, [<<"n">>])),
+    peer:stop(Again).
+
+%% While it does not run, it misses the end of a segment writer.
+the_guard_of_segment_files_outlives_the_others(Config) ->
+    Peer = start_peer(Config, #{}),
+    Guard = peer:call(Peer, erlang, whereis, [todana_flush_guard]),
+    ?assert(is_pid(Guard)),
+    [
+        begin
+            Old = peer:call(Peer, erlang, whereis, [Name]),
+            _ = peer:call(Peer, ?MODULE, kill_names, [[Name]]),
+            ok = wait(fun() ->
+                New = peer:call(Peer, erlang, whereis, [Name]),
+                is_pid(New) andalso New =/= Old
+            end),
+            ok = call(Peer, await, [serving]),
+            ?assertEqual(
+                Guard, peer:call(Peer, erlang, whereis, [todana_flush_guard])
+            )
+        end
+     || Name <- [todana_batcher, todana_group, todana_disk]
+    ],
+    peer:stop(Peer).
+
+%% The tables in memory go with it, while the segment writer copies them.
+a_log_that_is_copied_survives_its_supervisor(Config) ->
+    Peer = start_peer(Config, #{}),
+    Sums = [call(Peer, copy_and_kill, []) || _ <- lists:seq(1, 8)],
+    ?assertEqual(lists:sum(Sums), call(Peer, value, [<<"n">>])),
+    kill_9(Peer),
+    Again = start_peer(Config, #{}),
+    ?assertEqual(lists:sum(Sums), call(Again, value, [<<"n">>])),
     peer:stop(Again).
 
 %% Ra's supervisors give up after a few crashes in five seconds, as on a full
@@ -227,7 +272,7 @@ a_lost_configuration_is_reported(Config) ->
     ok = file:rename(File, File ++ ".away"),
     Broken = start_peer(Config, #{}, failed),
     #{reason := Reason} = peer:call(Broken, todana_group, info, []),
-    ?assertMatch([_ | _], string:find(Reason, "config cannot be used")),
+    ?assertMatch([_ | _], string:find(Reason, "config: this file is missing")),
     kill_9(Broken),
     ok = file:rename(File ++ ".away", File),
     Again = start_peer(Config, #{}),
@@ -317,7 +362,7 @@ tables_in_memory_wait_for_the_names_of_the_log(Config) ->
     [File] = filelib:wildcard(in_directory(Config, "always/*/config")),
     ok = file:rename(File, File ++ ".away"),
     Broken = start_peer(Config, #{}, failed),
-    ?assertEqual(recovering, call(Broken, open_and_say, [cache])),
+    ?assertEqual(log_failed, call(Broken, open_and_say, [cache])),
     ok = file:rename(File ++ ".away", File),
     ok = call(Broken, await, [serving]),
     kill_9(Broken),
@@ -429,6 +474,80 @@ torn_with_everysec(Config) ->
     ?assertEqual([true, true] ++ [false || _ <- lists:seq(3, 10)],
                  [is_there(Again, N) || N <- lists:seq(1, 10)]),
     peer:stop(Again).
+
+%% It looks like a torn write, and all that is gone was confirmed.
+a_log_that_was_cut_is_refused(Config) ->
+    [
+        begin
+            _ = file:del_dir_r(directory(Config)),
+            Options = #{durability => Durability},
+            Peer = start_peer(Config, Options),
+            Sum = call(Peer, load, [8, 50]),
+            ok = call(Peer, await_noted, []),
+            kill_9(Peer),
+            Pattern = lists:concat([Durability, "/*.wal"]),
+            File = lists:last(lists:sort(filelib:wildcard(
+                in_directory(Config, Pattern)
+            ))),
+            {ok, Whole} = file:read_file(File),
+            [
+                begin
+                    ok = file:write_file(File, binary:part(Whole, 0, Bytes)),
+                    Broken = start_peer(Config, Options, failed),
+                    #{reason := Reason} =
+                        peer:call(Broken, todana_group, info, []),
+                    ?assertMatch([_ | _], string:find(Reason, "was confirmed")),
+                    kill_9(Broken),
+                    ?assertEqual(Bytes, filelib:file_size(File)),
+                    {ok, Findings} = check(Config),
+                    ?assert(lists:keymember(damaged, 1, Findings))
+                end
+             || Bytes <- [byte_size(Whole) div 10, byte_size(Whole) - 1]
+            ],
+            ok = file:write_file(File, Whole),
+            Again = start_peer(Config, Options),
+            ?assertEqual(Sum, call(Again, value, [<<"n">>])),
+            peer:stop(Again)
+        end
+     || Durability <- [always, everysec]
+    ].
+
+%% One would rename the temporary file of another one, or a part of it.
+the_note_has_one_writer_at_a_time(Config) ->
+    Peer = start_peer(Config, #{}),
+    Sum = call(Peer, load, [4, 20]),
+    ok = call(Peer, note_at_once, [4, 50]),
+    kill_9(Peer),
+    Again = start_peer(Config, #{}),
+    ?assertEqual(Sum, call(Again, value, [<<"n">>])),
+    peer:stop(Again).
+
+check(Config) ->
+    {ok, Other, _} = peer(),
+    Findings = peer:call(
+        Other, todana_offline_check, check, [directory(Config)]
+    ),
+    ok = peer:stop(Other),
+    Findings.
+
+%% The power failed before it had its first bytes, or all of them. Ra would not
+%% start.
+a_file_of_the_log_that_had_just_been_created(Config) ->
+    Sum = stop_with_snapshot(Config),
+    [
+        begin
+            Names = filelib:wildcard(in_directory(Config, "always/*.wal")),
+            Last = filename:basename(lists:last(lists:sort(Names)), ".wal"),
+            Next = lists:flatten(io_lib:format(
+                "always/~16..0b.wal", [list_to_integer(Last) + 1]
+            )),
+            ok = file:write_file(in_directory(Config, Next), Bytes),
+            Again = start_peer(Config, #{}),
+            ?assertEqual(Sum, call(Again, value, [<<"n">>])),
+            kill_9(Again)
+        end
+     || Bytes <- ["", "R", "RAWA", [0, 0, 0], "RAWA\001", [0, 0, 0, 0, 0]]
+    ].
 
 a_damaged_log_is_repaired_on_request(Config) ->
     File = stop_with_log(Config, always),
@@ -571,6 +690,24 @@ a_missing_file_stops_the_start(Config) ->
     peer:stop(Again).
 
 %% What a crash leaves of a snapshot that was being written.
+%% Ra keeps the last segment, and would not start with it.
+a_damaged_segment_that_a_snapshot_replaces_is_set_aside(Config) ->
+    Peer = start_peer(Config, #{}),
+    Some = call(Peer, load, [4, 20]),
+    kill_9(Peer),
+    %% This start copies the log to segments.
+    Again = start_peer(Config, #{}),
+    ok = peer:call(Again, todana_group, snapshot_wait, [60_000]),
+    More = call(Again, load, [4, 5]),
+    kill_9(Again),
+    [_ | _] = Segments = files(Config, "*/*.segment"),
+    Segment = lists:last(Segments),
+    ok = file:write_file(Segment, "not a segment"),
+    Third = start_peer(Config, #{}),
+    ?assertEqual(Some + More, call(Third, value, [<<"n">>])),
+    ?assertMatch([_], files(Config, "*/damaged/*.segment*")),
+    peer:stop(Third).
+
 an_unfinished_snapshot_is_ignored(Config) ->
     Sum = stop_with_snapshot(Config),
     [File] = snapshots(Config),
@@ -602,7 +739,10 @@ long_value(N) -> binary:copy(<<"<", (integer_to_binary(N))/binary, ">">>, 500).
 is_there(Peer, N) ->
     call(Peer, is_value, [integer_to_binary(N), long_value(N)]).
 
+%% As long as they were not confirmed, the note did not name them.
 lose_a_sector_of(File, Digits) ->
+    Notes = filename:join([filename:dirname(File), "*", "todana.mark"]),
+    _ = [ok = file:delete(Note) || Note <- filelib:wildcard(Notes)],
     {ok, Bytes} = file:read_file(File),
     {At, _} = binary:match(Bytes, <<"<", Digits/binary, "><">>),
     Sector = (At div 512 + 1) * 512,
@@ -892,6 +1032,26 @@ digest(Digest) ->
 
 %% Until the note names an entry of the newest file, which is within a second or
 %% two.
+note_at_once(Processes, Times) ->
+    #{server_dir := Server} = Opened = todana_data_dir:opened(),
+    Write = fun() ->
+        [
+            begin
+                ok = todana_log_mark:stopped(Opened),
+                {ok, #{index := Index}} = todana_log_mark:facts(Server),
+                true = Index > 0
+            end
+         || _ <- lists:seq(1, Times)
+        ]
+    end,
+    Writers = [spawn_monitor(Write) || _ <- lists:seq(1, Processes)],
+    [
+        receive {'DOWN', Monitor, process, Pid, Why} -> normal = Why end
+     || {Pid, Monitor} <- Writers
+    ],
+    none = todana_group_notes:kept(log_mark_failed, none),
+    ok.
+
 await_mark() ->
     #{class_dir := Class, server_dir := Server} = todana_data_dir:opened(),
     Files = lists:sort(filelib:wildcard(filename:join(Class, "*.wal"))),
@@ -903,6 +1063,18 @@ await_mark() ->
         _ ->
             timer:sleep(20),
             await_mark()
+    end.
+
+%% Until it names the last entry that was confirmed.
+await_noted() ->
+    #{server_dir := Server} = todana_data_dir:opened(),
+    Applied = todana_nif:group_applied(),
+    case todana_log_mark:read(Server) of
+        {ok, Index} when Index >= Applied ->
+            ok;
+        _ ->
+            timer:sleep(20),
+            await_noted()
     end.
 
 is_value(Key, Value) ->
@@ -983,11 +1155,34 @@ dirty_calls(Bytes) ->
 load(Writers, Writes) ->
     collect([
         spawn_monitor(fun() ->
-            Added = [add(<<"n">>, 1) || _ <- lists:seq(1, Writes)],
+            Added = [
+                Number
+             || _ <- lists:seq(1, Writes),
+                Number <- [add(<<"n">>, 1)], is_integer(Number)
+            ],
             exit({added, length(Added)})
         end)
      || _ <- lists:seq(1, Writers)
     ]).
+
+%% Some hundred entries, of which the segment writer has copied a few.
+copy_and_kill() ->
+    Sum = load(8, 100),
+    #{server_dir := Directory} = todana_data_dir:opened(),
+    Segments = fun() ->
+        length(filelib:wildcard("*.segment", Directory))
+    end,
+    Before = Segments(),
+    ok = todana_ra:roll_over(always),
+    ok = wait(fun() -> Segments() > Before + 1 end),
+    Killed = whereis(ra_todana_always_log_sup),
+    exit(Killed, kill),
+    ok = wait(fun() ->
+        New = whereis(ra_todana_always_log_sup),
+        is_pid(New) andalso New =/= Killed
+    end),
+    ok = await(serving),
+    Sum.
 
 kill(Seed, Kills) ->
     _ = rand:seed(exsss, Seed),

@@ -91,6 +91,64 @@ a_segment_without_an_index_is_broken_test() ->
         ?assertMatch([{broken, File, 0, _}], problems(Directory))
     end).
 
+%% A file behind it shows that it has no entry that the snapshot lacks.
+a_broken_segment_is_unneeded_behind_a_snapshot_test() ->
+    Cases = [
+        {2, 19, broken}, {2, 20, unneeded}, {2, 21, unneeded},
+        {3, 29, broken}, {3, 30, unneeded}, {3, 31, unneeded}
+    ],
+    [
+        with_log(fun(Directory) ->
+            File = (segment(Number))(Directory),
+            ok = file:write_file(File, "not a segment"),
+            ok = snapshot(Directory, Snapshot),
+            ?assertEqual({Number, Snapshot, Expected},
+                         {Number, Snapshot, judged(Directory, File)})
+        end)
+     || {Number, Snapshot, Expected} <- Cases
+    ].
+
+%% Behind the last file there may have been more, unless the node has stopped.
+the_last_segment_is_unneeded_after_an_orderly_stop_test() ->
+    [
+        with_log(fun(Directory) ->
+            _ = [ok = file:delete((wal(N))(Directory)) || N <- [7, 8]],
+            File = (segment(3))(Directory),
+            ok = file:write_file(File, "not a segment"),
+            ok = snapshot(Directory, 30),
+            ok = todana_log_mark:write(todana_log_writer:server(Directory), #{
+                index => Index, term => 0, is_final => IsFinal
+            }),
+            ?assertEqual({Index, IsFinal, Expected},
+                         {Index, IsFinal, judged(Directory, File)})
+        end)
+     || {Index, IsFinal, Expected} <- [
+            {29, true, unneeded}, {30, true, unneeded}, {31, true, broken},
+            {30, false, broken}
+        ]
+    ].
+
+%% The start sets it aside, or refuses and leaves it.
+judged(Directory, File) ->
+    Server = todana_log_writer:server(Directory),
+    #{level := Level} = logger:get_primary_config(),
+    ok = logger:set_primary_config(level, none),
+    Mended = todana_log_tail:mend(Directory, todana_log_writer:uid(), always),
+    ok = logger:set_primary_config(level, Level),
+    Kept = filelib:wildcard(filename:join([Server, "damaged", "*.segment*"])),
+    case {Mended, filelib:is_file(File), Kept} of
+        {ok, false, [_]} -> unneeded;
+        {{error, {broken, File, 0, _}}, true, []} -> broken
+    end.
+
+snapshot(Directory, Index) ->
+    Server = todana_log_writer:server(Directory),
+    Name = lists:flatten(io_lib:format("~16.16.0B_~16.16.0B", [1, Index])),
+    Data = filename:join([Server, "snapshots", Name, "data.tds"]),
+    ok = filelib:ensure_dir(Data),
+    ok = file:write_file(Data, ""),
+    todana_snapshot_files:bear(Server).
+
 the_note_of_a_confirmed_entry_is_kept_test() ->
     with_log(fun(Directory) ->
         Server = todana_log_writer:server(Directory),
@@ -111,6 +169,63 @@ the_note_of_a_confirmed_entry_is_kept_test() ->
         ok = todana_log_mark:forget(Server),
         ?assertEqual({ok, 0}, todana_log_mark:read(Server))
     end).
+
+a_note_of_the_first_format_is_read_test() ->
+    with_log(fun(Directory) ->
+        Server = todana_log_writer:server(Directory),
+        Crc = erlang:crc32(<<45:64>>),
+        ok = file:write_file(
+            filename:join(Server, "todana.mark"), <<"TDLM", 1, Crc:32, 45:64>>
+        ),
+        ?assertEqual({ok, 45}, todana_log_mark:read(Server)),
+        ok = file:delete((wal(8))(Directory)),
+        ?assertMatch([{short, _, _}], problems(Directory))
+    end).
+
+%% However much a torn write and a file that was cut look alike: at each length,
+%% the note decides, and nothing is changed before the start is refused.
+a_log_that_ends_before_the_note_is_not_torn_test() ->
+    #{level := Level} = logger:get_primary_config(),
+    ok = logger:set_primary_config(level, none),
+    with_log(fun(Directory) ->
+        UId = todana_log_writer:uid(),
+        File = (wal(8))(Directory),
+        {ok, Whole} = file:read_file(File),
+        Ends = [
+            {Bytes, Last}
+         || Bytes <- lists:seq(0, byte_size(Whole)),
+            Last <- [last(File, binary:part(Whole, 0, Bytes))]
+        ],
+        %% Also its header alone, and less.
+        ?assertEqual(lists:seq(40, 50), lists:usort([L || {_, L} <- Ends])),
+        [
+            begin
+                ok = file:write_file(File, binary:part(Whole, 0, Bytes)),
+                Examined = todana_log_tail:mend(Directory, UId, Durability),
+                case Last >= 45 of
+                    true ->
+                        ?assertEqual({Bytes, ok}, {Bytes, Examined});
+                    false ->
+                        {Bytes, {error, Problem}} = {Bytes, Examined},
+                        ?assertEqual(Bytes, filelib:file_size(File)),
+                        Words = todana_log_problem:words(Problem),
+                        ?assertNotEqual(nomatch,
+                            string:find(Words, "entry 45 was confirmed"))
+                end
+            end
+         || {Bytes, Last} <- Ends, Durability <- [always, everysec]
+        ]
+    end),
+    logger:set_primary_config(level, Level).
+
+%% The last whole entry of a file with these bytes, or of the one before it.
+last(File, Bytes) ->
+    ok = file:write_file(File, Bytes),
+    case scan(File) of
+        {ok, #{last := #{index := Index}}} -> Index;
+        {ok, #{last := none}} -> 40;
+        {error, format} -> 40
+    end.
 
 repair_accepts_only_the_loss_of_the_end_test() ->
     with_log(fun(Directory) ->
@@ -171,7 +286,9 @@ with_log(Test) ->
         _ = [Write(N, N * 10 - 9, N * 10) || N <- [1, 2, 3]],
         ok = todana_log_writer:write_wal(Directory, 7, records(31, 40)),
         ok = todana_log_writer:write_wal(Directory, 8, records(41, 50)),
-        ok = todana_log_mark:write(todana_log_writer:server(Directory), 45),
+        ok = todana_log_mark:write(todana_log_writer:server(Directory), #{
+            index => 45, term => 0, is_final => false
+        }),
         Test(Directory)
     after
         file:del_dir_r(Directory)

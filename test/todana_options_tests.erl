@@ -40,13 +40,13 @@ root(Path) ->
 %% server.
 erlang_only() ->
     [
-        announce_host, cluster_create, cluster_join, cluster_port, cluster_tls,
-        control_socket, cookie_file, data_dir, disk_reserve, durability,
-        durable_value_bytes_max, group_queue_bytes_max, listen_http,
-        listen_kyoto, listen_memcached, listen_resp, listen_resp_cluster,
-        log_file, log_file_bytes, log_file_count, log_format, log_level, node,
-        password_file, read_bound_ms, snapshot_log_bytes, sweep_interval_ms,
-        zone
+        announce_host, cluster_accept_older, cluster_create, cluster_join,
+        cluster_port, cluster_tls, control_socket, cookie_file, data_dir,
+        disk_reserve, durability, durable_value_bytes_max,
+        group_queue_bytes_max, listen_http, listen_kyoto, listen_memcached,
+        listen_resp, listen_resp_cluster, log_file, log_file_bytes,
+        log_file_count, log_format, log_level, node, password_file,
+        read_bound_ms, snapshot_log_bytes, sweep_interval_ms, zone
     ].
 
 both_sides_have_the_same_options_test() ->

@@ -86,3 +86,27 @@ write_wal(Directory, Terms) ->
         {Index, Term, term_to_binary(noop)}
      || {Index, Term} <- lists:enumerate(Terms)
     ]).
+
+a_full_disk_is_named_by_its_directory_test() ->
+    File = {unusable, "/srv/a/meta.dets", file:format_error(enospc)},
+    Crash = {server, {shutdown, {badmatch, {error, edquot}}}},
+    [
+        ?assertEqual({true, Sentence}, {
+            todana_ra_words:is_full(Reason),
+            todana_ra_words:full("/srv", Reason)
+        })
+     || {Reason, Sentence} <- [
+            {File, "the disk of /srv is full: /srv/a/meta.dets cannot be used: "
+                   "no space left on device"},
+            {Crash, "the disk of /srv is full"}
+        ]
+    ],
+    [
+        ?assertNot(todana_ra_words:is_full(Reason))
+     || Reason <- [
+            {unusable, "/srv/a/meta.dets", file:format_error(eio)},
+            {missing, "/srv/a/enospc", "no space left on device"},
+            {server, {badmatch, {error, eio}}},
+            shutdown
+        ]
+    ].

@@ -279,7 +279,10 @@ a_taken_port_is_refused(_Config) ->
     {ok, Port} = inet:port(Socket),
     Address = "127.0.0.1:" ++ integer_to_list(Port),
     application:set_env(todana, listen_resp, Address),
-    ?assertMatch({error, _}, application:ensure_all_started(todana)),
+    {error, {todana, {{todana, Sentence}, {todana_app, start, _}}}} =
+        application:ensure_all_started(todana),
+    ?assertNotEqual(nomatch, string:find(Sentence, Address)),
+    ?assert(io_lib:printable_unicode_list(Sentence)),
     application:unset_env(todana, listen_resp),
     ok = gen_tcp:close(Socket).
 

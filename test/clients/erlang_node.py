@@ -9,7 +9,8 @@ import subprocess
 
 import served
 
-EBIN = served.ROOT / "_build" / "default" / "lib" / "todana" / "ebin"
+# Todana, and the libraries that this Erlang lacks.
+LIBRARIES = sorted(map(str, (served.ROOT / "_build" / "default" / "lib").glob("*/ebin")))
 # Reads one expression per line and prints one line: its value, or the exception.
 LOOP = """
     F = fun(F) ->
@@ -34,16 +35,18 @@ LOOP = """
 
 
 class Node:
-    """A node that listens on free ports, with databases named as in Kyoto Tycoon."""
+    """A node that listens on free ports, with databases named as in Kyoto Tycoon; durable ones with a data directory."""
 
-    def __init__(self, databases):
+    def __init__(self, databases, data_dir=None):
         options = {name: "127.0.0.1:0" for name in ("listen_resp", "listen_memcached", "listen_kyoto")}
         options["databases"] = " ".join(databases)
+        if data_dir is not None:
+            options["data_dir"] = data_dir
         flags = [word for name, value in options.items() for word in ("-todana", name, f'"{value}"')]
         found = served.ROOT / ".toolchain" / "bin" / "erl"
         erl = str(found) if found.exists() else shutil.which("erl")
         self.popen = subprocess.Popen(
-            [erl, "-noshell", "-boot", "no_dot_erlang", "-pa", str(EBIN), *flags, "-eval", LOOP],
+            [erl, "-noshell", "-boot", "no_dot_erlang", "-pa", *LIBRARIES, *flags, "-eval", LOOP],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "ERL_CRASH_DUMP_BYTES": "0"},
             preexec_fn=served.die_with_parent,
         )

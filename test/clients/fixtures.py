@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import itertools
 import os
-import re
 import shutil
 import tempfile
-import time
 from pathlib import Path
 
 import pymemcache
@@ -79,21 +77,6 @@ def durable_flags(config) -> list:
     return ["--data-dir", directory, "--durable-value-bytes-max", "64mb", "--group-queue-bytes-max", "256mb"]
 
 
-def recovered(server):
-    """The server, once its durable databases are open."""
-    process, line = server.processes[0], "the durable databases are open"
-    if "--log-file" not in process.command:
-        process.wait_for_line(re.compile(line), served.READY_TIMEOUT_S)
-        return server
-    log = Path(process.command[process.command.index("--log-file") + 1])
-    deadline = time.monotonic() + served.READY_TIMEOUT_S
-    while not (log.exists() and line in log.read_text()):
-        if time.monotonic() > deadline or not process.is_alive():
-            raise served.NotStarted(f"no line {line!r} in {log}")
-        time.sleep(0.05)
-    return server
-
-
 def on_disk(databases) -> tuple:
     """The names of databases in memory, each replaced by that of a durable one of the same kind, if there is one."""
     names = []
@@ -148,8 +131,7 @@ def start(config, *flags, **keywords):
         flags = (*durable_flags(config), *flags)
         keywords["databases"] = on_disk(keywords.get("databases", ()))
     program = served.PROGRAM if chosen == "todana" else os.path.abspath(chosen)
-    server = served.start_todana(*flags, program=program, **keywords)
-    return recovered(server) if is_durable(config) else server
+    return served.start_todana(*flags, program=program, **keywords)
 
 
 def served_by_kyoto_too(config):

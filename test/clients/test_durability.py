@@ -86,7 +86,6 @@ def test_the_path_of_a_kyoto_database_is_its_directory(tmp_path):
     for value in (None, b"1"):
         process = served.Process([served.PROGRAM, "ktserver", "-port", "0", "%s#bnum=1m" % path])
         match = process.wait_for_line(re.compile(r"^todana ready kyoto=(\S+):(\d+) durability=always"), TIMEOUT_S)
-        process.wait_for_line(re.compile("the durable databases are open"), TIMEOUT_S)
         with Kyoto((match[1], int(match[2]))) as kyoto:
             assert kyoto.done("status")["type"] == b"49"
             if value is None:
@@ -96,3 +95,18 @@ def test_the_path_of_a_kyoto_database_is_its_directory(tmp_path):
         process.stop(signal.SIGKILL)
     assert path.is_dir()
     assert "is `casket.kct`" in run("start", "--data-dir", path, "--listen-resp", "off", "other.kct").stderr
+
+
+@pytest.mark.memory_only
+def test_the_limit_of_the_log_is_named(start_server, tmp_path):
+    """A value that only a durable database refuses is not refused in the name of the protocol's limit."""
+    server = start_server("--data-dir", tmp_path / "data", "--durable-value-bytes-max", "1kb", databases=(":",))
+    with wire.Resp(server.resp) as resp:
+        assert call_when_loaded(resp, "SET", "k", "x" * 1025) == OK
+        payload = resp.call("DUMP", "k")
+        assert resp.call("SELECT", 1) == OK
+        error = wire.Error("ERR string exceeds maximum allowed size of a durable database (durable_value_bytes_max: 1024 bytes)")
+        for words in (["RESTORE", "k", 0, payload], ["SET", "k", "x" * 1025], ["SETRANGE", "k", 1024, "x"], ["SET", "k", "x" * (2 << 20)]):
+            assert resp.call(*words) == error, words[0]
+        assert resp.call("SET", "k", "x" * 1024) == OK
+        assert resp.call("APPEND", "k", "x") == error

@@ -1,6 +1,7 @@
 """The HTTP port for monitors: metrics, health, status, and what it refuses."""
 
 import base64
+import contextlib
 import http.client
 import json
 import random
@@ -111,6 +112,38 @@ def test_commands_are_counted(monitored):
     assert counts == sorted(counts) and buckets[-1][0] == float("inf")
     assert counts[-1] == value(after, name + "_count", **get_labels)
     assert 0 < value(after, name + "_sum", **get_labels) < 60
+
+
+def test_half_sent_requests_hold_up_no_probe(monitored):
+    """Connections beyond the limit are served; those that have waited longest are closed, before their time is over."""
+    with contextlib.ExitStack() as stack:
+        half_sent = []
+        for number in range(400):
+            connection = stack.enter_context(socket.create_connection(monitored.http, TIMEOUT_S))
+            connection.sendall(b"GET /heal" if number % 2 else b"")
+            half_sent.append(connection)
+        status, _, body = get(monitored, "/healthz")
+        assert (status, body) == (200, "ok\n")
+        # Cowboy would answer a request that takes too long with 408.
+        for connection in half_sent[:200]:
+            with contextlib.suppress(ConnectionResetError):
+                assert connection.recv(100) == b""
+
+
+def test_a_connection_in_use_outlives_idle_ones(monitored):
+    """A connection of a monitor is not closed for the sake of clients that send nothing."""
+    with contextlib.ExitStack() as stack:
+        connection = http.client.HTTPConnection(*monitored.http, timeout=TIMEOUT_S)
+        stack.callback(connection.close)
+        connection.connect()
+        kept = connection.sock
+        for number in range(300):
+            stack.enter_context(socket.create_connection(monitored.http, TIMEOUT_S))
+            if number % 50 == 0:
+                connection.request("GET", "/healthz")
+                answer = connection.getresponse()
+                assert (answer.status, answer.read()) == (200, b"ok\n")
+        assert connection.sock is kept
 
 
 def test_each_protocol_is_counted(monitored):

@@ -129,6 +129,22 @@ def test_statistics(binary):
     assert binary.response().status == NOT_FOUND
 
 
+def test_requests_are_counted_by_prefix(binary, connect):
+    """stat detail, whose counts both forms of the protocol have in common."""
+    memcached = connect.memcached()
+    assert binary.ask(STAT, b"detail x").status == NOT_FOUND
+    assert binary.stats(b"reset") == binary.stats(b"detail on") == {}
+    memcached.command("set user:1 0 0 1", "5")
+    assert binary.ask(GET, b"user:1").value == b"5"
+    assert binary.ask(TOUCH, b"user:2", extras=bytes(4)).status == NOT_FOUND
+    assert binary.ask(DELETE, b"user:1").status == 0
+    counts = "PREFIX user get 2 hit 1 set 1 del 1\r\nEND\r\n"
+    assert binary.stats(b"detail dump") == {"detailed": counts}
+    memcached.talk(b"stats detail dump\r\n", counts.encode())
+    assert binary.stats(b"detail off") == binary.stats(b"reset") == {}
+
+
+
 @pytest.fixture
 def stranger(guarded):
     """A connection that has not authenticated."""

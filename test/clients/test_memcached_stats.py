@@ -103,3 +103,22 @@ def test_library_stats(pymemcache_client):
     stats = pymemcache_client.stats()
     assert stats[b"curr_items"] >= 0
     assert stats[b"pid"] > 0
+
+
+def test_requests_are_counted_by_prefix(memcached):
+    """stats detail counts what begins with the same word before a colon, until it is off."""
+    assert memcached.command("stats detail") == b"CLIENT_ERROR usage: stats detail on|off|dump"
+    assert memcached.command("stats reset") == b"RESET"
+    assert memcached.command("stats detail on") == b"OK"
+    memcached.command("set user:1 0 0 1", "5")
+    memcached.talk(b"get user:1 user:2\r\n", b"VALUE user:1 0 1\r\n5\r\nEND\r\n")
+    memcached.command("set plain 0 0 1", "5")
+    memcached.command("delete user:1")
+    memcached.command("delete page:1:2")
+    counts = b"PREFIX page get 0 hit 0 set 0 del 1\r\nPREFIX user get 2 hit 1 set 1 del 1\r\nEND\r\n"
+    memcached.talk(b"stats detail dump\r\n", counts)
+    assert memcached.command("stats detail off") == b"OK"
+    memcached.talk(b"get user:1\r\n", b"END\r\n")
+    memcached.talk(b"stats detail dump\r\n", counts)
+    assert memcached.command("stats reset") == b"RESET"
+    memcached.talk(b"stats detail dump\r\n", b"END\r\n")

@@ -277,6 +277,18 @@ def test_evictions_are_logged(start_server):
 
 
 @todana_only
+@pytest.mark.memory_only
+@pytest.mark.parametrize("where, applies", [((), True), (("--data-dir", "data"), False)], ids=["in memory", "durable"])
+def test_a_limit_is_shown_where_it_applies(start_server, tmp_path, where, applies):
+    """`memory_limit` does not apply to durable databases. Without a limit, none is shown."""
+    ask = ("--control-socket", tmp_path / "control")
+    where = [tmp_path / word if word == "data" else word for word in where]
+    start_server(*ask, *where, "--memory-limit", "1gb")
+    assert (" of 1.0gb, " in run("top", "--once", *ask).stdout) == applies
+    assert json.loads(run("top", "--once", "--json", *ask).stdout)["memory_limit_bytes"] == (2**30 if applies else 0)
+
+
+@todana_only
 def test_ping_status_top_and_stop(start_server, tmp_path):
     """They find the node by its control socket."""
     ask = ("--control-socket", tmp_path / "control")
@@ -366,7 +378,6 @@ def test_cluster_commands_find_the_node_as_others_do(start_server, tmp_path):
     assert "no answer from" not in by_file.stderr
     by_directory = run("cluster", "status", "--data-dir", data)
     assert (by_file.returncode, by_file.stderr) == (by_directory.returncode, by_directory.stderr)
-    assert "--config" in run("cluster", "status").stderr
 
 
 # --------------------------------------------------------------------------------------------------- systemd ---

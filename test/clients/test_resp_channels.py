@@ -211,3 +211,27 @@ def test_redis_py_subscribes(server, protocol):
 
             assert wait_until(all_arrived)
             assert sorted(received) == [("message", "one", "1"), ("pmessage", "two", "2"), ("smessage", "part", "3")]
+
+
+@pytest.mark.todana_only
+@pytest.mark.one_backend
+def test_patterns_take_their_own_size_and_go_with_their_client(start_server):
+    """Thousands of long patterns take little more memory than their bytes. It goes back when the clients leave."""
+    server = start_server("--event-loops", 2)
+    before = server.resident_bytes()
+    with wire.Resp(server.resp) as observer:
+        for _ in range(2):
+            clients = [wire.Resp(server.resp) for _ in range(4)]
+            for number, client in enumerate(clients):
+                for first in range(0, 10_000, 100):
+                    names = [b"*%d:%d?" % (number, first + more) for more in range(100)]
+                    client.send(encode("PSUBSCRIBE", *[(name + b"[ab]" * 250)[:1_000] for name in names]))
+                    assert [client.reply()[0] for _ in names] == [b"psubscribe"] * 100
+            subscribed = 40_000 * 1_000
+            assert server.resident_bytes() - before < 2 * subscribed
+            listed = observer.call("CLIENT", "LIST", "TYPE", "pubsub").decode()
+            held = [int(line.split(" tot-mem=")[1].split()[0]) for line in listed.splitlines()]
+            assert len(held) == 4 and all(10_000_000 <= each < 20_000_000 for each in held)
+            for client in clients:
+                client.close()
+            assert wait_until(lambda: server.resident_bytes() < 1.3 * before), server.resident_bytes() / before

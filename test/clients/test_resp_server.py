@@ -168,6 +168,7 @@ def test_config_set(resp):
         ("slow_log_us", "off", "slowlog-log-slower-than", "-1"),
         ("slow_log_entries_max", "64", "slowlog-max-len", "64"),
         ("idle_timeout_ms", "5000", "timeout", "5"),
+        ("tracking_keys_max", "5000", "tracking-table-max-keys", "5000"),
     ],
 )
 def test_both_names_of_an_option_agree(resp, name, value, redis_name, redis_value):

@@ -10,7 +10,7 @@ import pytest
 import redis
 from redis.cache import CacheConfig
 
-from wire import OK, QUEUED, Error, Push, Status, encode, wait_until
+from wire import OK, QUEUED, Error, Push, Resp, Status, encode, wait_until
 
 ALL = Push((b"invalidate", None))
 
@@ -107,6 +107,27 @@ def test_broadcast(connect, resp):
     assert client.call("CLIENT", "TRACKING", "OFF") == OK
     resp.call("SET", "a:1", "x")
     silence(client)
+
+
+@pytest.mark.todana_only
+@pytest.mark.memory_only
+@pytest.mark.one_backend
+def test_broadcast_is_one_message_for_each_prefix_and_turn(start_server):
+    """The keys that one turn has changed are in one message for each prefix, each once, in order."""
+    # With several loops, a client may receive some keys before the others have changed.
+    server = start_server("--event-loops", 1)
+    with Resp(server.resp) as client, Resp(server.resp) as resp:
+        client.call("HELLO", 3)
+        assert client.call("CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", "a:", "PREFIX", "b:") == OK
+        resp.call("MSET", "b:1", 1, "a:2", 2, "c:1", 1, "a:1", 1, "b:", 2)
+        received = [client.reply(), client.reply()]
+        assert received == [invalid(b"a:1", b"a:2"), invalid(b"b:", b"b:1")]
+        resp.call("MULTI")
+        for _ in range(3):
+            assert resp.call("INCR", "a:9") == QUEUED
+        resp.call("EXEC")
+        assert client.reply() == invalid(b"a:9")
+        silence(client)
 
 
 def test_opt_in_and_opt_out(connect, resp):

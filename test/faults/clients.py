@@ -531,7 +531,7 @@ class Erlang(Client):
             return match
         if re.search(r"error,unknown", answer):
             raise Lost(answer)
-        if re.search(r"recovering|unavailable|no_leader|conflict|read_only", answer):
+        if re.search(r"recovering|log_failed|unavailable|no_leader|conflict|read_only", answer):
             raise Refused(answer)
         raise Unexpected(f"{expression}: {answer}")
 

@@ -78,6 +78,8 @@ class Node(stores.Todana):
         self.cookie = cookie
         self.peer = None
         self.is_stopped = False
+        # The checkout whose program it is.
+        self.version = served.ROOT
         self.disk = disk_faults.Control(directory / "faults")
         self.environment |= {name: self.environment.get(name, "") + value for name, value in environment.items()}
         ip = self.host.replace(".", ",")
@@ -99,7 +101,10 @@ class Node(stores.Todana):
     def command(self):
         listeners = [word for name in self.protocols for word in (f"--listen-{name}", "%s:%d" % self.address(name))]
         part = ["--cluster-join", self.peer] if self.peer else ["--cluster-create"]
-        return [served.PROGRAM, "start", "--data-dir", self.directory, "--node", self.name, "--cookie-file", self.cookie, *part, *listeners, "--listen-http", "off", *self.flags]
+        # Earlier versions have no such listener.
+        http = ["--listen-http", "off"] if (self.version / "src" / "admin").exists() else []
+        program = self.version / "bin" / "todana"
+        return [program, "start", "--data-dir", self.directory, "--node", self.name, "--cookie-file", self.cookie, *part, *listeners, *http, *self.flags]
 
     def start(self, environment=None):
         self.is_stopped = False
@@ -228,6 +233,8 @@ class Cluster:
         self.mounted, self.epmd = [], None
         # How far return_late has set clocks, in hours.
         self.hours_ahead = 0
+        # What faults found out, for their lines of the results.
+        self.remarks = []
         if network.ENTERED.is_set():
             self.network = network.Network(seed)
             command = [epmd_program(), "-port", str(EPMD_PORT)]

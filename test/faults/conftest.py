@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 import network
+import run as runs
 import served
+import upgrade
 from crash_loop import seed_of
 
 
@@ -23,6 +25,13 @@ def pytest_addoption(parser):
     parser.addoption("--proxies", action="store_true", help="proxies between the nodes, though this host may allow more")
     parser.addoption("--steps", type=int, default=14, help="faults of the short plan")
     parser.addoption("--seconds", type=int, default=150, help="the short plan begins no fault after this time")
+
+
+def pytest_collection_finish(session):
+    """Builds what the selected tests need while this process has the network of the host."""
+    if any(item.path.name == "test_upgrade.py" for item in session.items) and not session.config.option.collectonly:
+        runs.build_checker()
+        upgrade.build(upgrade.FIRST_FORMAT)
 
 
 @pytest.fixture

@@ -16,12 +16,12 @@ import time
 import network
 import wire
 from cluster import MORE_MAX
+from hands import damaged_log, damaged_log_that_is_needed, leave, older_copy
 
 HOUR_S = 3_600
 CLOCK_SLACK_S = 600
 BULK_BYTES = 20_000
 BULK_KEYS = 60
-CHANGE_TIMEOUT_S = 60
 # A node answers an expression within this time, or is asked again.
 DOOR_S, HANG_ATTEMPTS = 10.0, 5
 # How often a node stays frozen, or cut off, for long.
@@ -333,14 +333,6 @@ def load(cluster, rng, node):
         yield rng.uniform(2, 4)
 
 
-def leave(node, asked):
-    """Has a node removed. The answer may be lost, so the question is repeated until there is nothing to do."""
-    deadline = time.monotonic() + CHANGE_TIMEOUT_S
-    while (answer := asked.ask("leave", node.name)) != ("ok", True) and "no member" not in str(answer[1]):
-        assert time.monotonic() < deadline, f"leave: {answer}"
-        time.sleep(0.3)
-
-
 def replace(cluster, rng, node):
     """A node leaves, and comes back with an empty directory."""
     asked = rng.choice(cluster.others(node))
@@ -374,7 +366,7 @@ FAULTS = (
     kill, kill, kill_all, kill_majority, kill_twice, freeze, freeze, freeze_majority, freeze_briefly, hang, hang, isolate, isolate,
     isolate_all, take_turns, mute, deafen, cut_link, flap, delay, lose,
     slow_disk, slow_disks, full_disk, full_disks, step_clock, step_clocks, return_late, transfer, restart, install_snapshot, install_snapshot,
-    load, replace, grow,
+    load, replace, grow, damaged_log, damaged_log_that_is_needed, older_copy,
 )  # fmt: skip
 # Those that may come together with one of the others that hits the same node: a majority is never concerned.
 COMPANIONS = (delay, lose, slow_disk, step_clock, transfer, load)

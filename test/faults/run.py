@@ -78,6 +78,7 @@ class Run:
     def fault(self, names, number):
         """One step of the plan."""
         began = time.monotonic()
+        self.cluster.remarks.clear()
         self.history.silence_s()
         self.history.note(fault="+".join(names), number=number)
         node = plans.carry_out(self.cluster, names, f"{self.seed} fault {number}")
@@ -88,6 +89,7 @@ class Run:
         self.faults.append({
             "kind": "+".join(names), "number": number, "node": node.number, "seconds": round(broken_s, 1),
             "recovery_seconds": round(recovered_s, 1), "silence_seconds": round(self.history.silence_s(), 1),
+            **({"remarks": list(self.cluster.remarks)} if self.cluster.remarks else {}),
         })  # fmt: skip
         time.sleep(PAUSE_S)
         for client in self.clients:
