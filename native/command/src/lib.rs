@@ -89,4 +89,7 @@ pub use transaction::{Check, KeyState, Transaction, Uncommitted, Write, commit, 
 pub use value::Value;
 pub use watch::{LoggedSeen, LoggedWatch, Watch, watch};
 pub use wire::{Malformed, Scratch};
-pub use work::{BATCH_UNITS_MAX, LONG_UNITS, SCRIPT_UNITS, estimated_units, probable_units};
+pub use work::{
+    BATCH_UNITS_MAX, LONG_UNITS, SCRIPT_UNITS, estimated_units, probable_units, probable_units_of,
+    units_of_transaction,
+};

@@ -83,7 +83,7 @@ impl Collector {
         }
         let deliver = Arc::new(Collected { group: self.group.clone(), home, from });
         let ticket = Ticket { place: OWN_PLACE, number: home };
-        group.submit_own(Submission { records, count: 1, ticket, deliver });
+        group.submit_own(Submission { records, count: 1, units: 0, ticket, deliver });
     }
 }
 

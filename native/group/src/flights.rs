@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use crate::queue::LongFlight;
 use crate::submission::{Deliver, Outcome, Submission, Ticket};
 
 /// The batches in flight, by their sequences.
@@ -26,6 +27,8 @@ pub(crate) struct Flight {
     /// When the first of them was queued.
     pub(crate) queued: Instant,
     sealed: Instant,
+    /// For a batch of long submissions.
+    _long: Option<LongFlight>,
 }
 
 /// The ticket of one submission, or of one reader.
@@ -73,11 +76,12 @@ pub(crate) fn deliver<'a>(outcomes: impl IntoIterator<Item = (&'a Part, Outcome)
 
 impl Flights {
     /// Records a batch, and returns its sequence.
-    pub(crate) fn begin(&self, parts: Vec<Part>, queued: Instant) -> u64 {
+    pub(crate) fn begin(&self, parts: Vec<Part>, queued: Instant, long: Option<LongFlight>) -> u64 {
         let mut flying = self.0.lock();
         flying.last += 1;
         let sequence = flying.last;
-        flying.flights.insert(sequence, Flight { parts, queued, sealed: Instant::now() });
+        let flight = Flight { parts, queued, sealed: Instant::now(), _long: long };
+        flying.flights.insert(sequence, flight);
         sequence
     }
 

@@ -146,7 +146,9 @@ impl Group {
         in_flight: usize,
         bytes_max: usize,
     ) -> Result<Option<Sealed>, TooLong> {
-        let bytes_min = if in_flight == 0 { 0 } else { AHEAD_BYTES_MIN };
+        // Nobody waits for a batch of long submissions, except for the place behind it in the log.
+        let others = in_flight.saturating_sub(usize::from(self.queue.long_flies()));
+        let bytes_min = if others == 0 { 0 } else { AHEAD_BYTES_MIN };
         loop {
             let Some(taken) = self.queue.take(bytes_min, bytes_max)? else { return Ok(None) };
             if let Some(sealed) = self.seal(taken) {
@@ -188,7 +190,7 @@ impl Group {
         if parts.is_empty() {
             return None;
         }
-        let sequence = self.flights.begin(parts, taken.queued?);
+        let sequence = self.flights.begin(parts, taken.queued?, taken.long);
         let (origin, value_bytes_max) = (self.options.incarnation, self.options.value_bytes_max);
         let header = Header { format, epoch: 0, origin, sequence, value_bytes_max, stamp };
         let mut bytes = Vec::with_capacity(HEADER_BYTES_MAX + taken.bytes);
@@ -233,6 +235,9 @@ impl Group {
         match state.apply(self.surroundings(), bytes, offset, index, time_ms, slice.into()) {
             Applied::Done { .. } => {
                 self.reads.applied(index);
+                if self.queue.long_may_go() {
+                    self.wake.wake();
+                }
                 Applied::Done { snapshot_due: self.is_snapshot_due() }
             }
             other => other,

@@ -7,12 +7,23 @@
 //! A withdrawn submission stays in its place without being valid, so that a withdrawal does not
 //! search the queue, which thousands of clients may do at once after a time-out. It is freed when
 //! it is at the front, or together with others when half of the queue has been withdrawn.
+//!
+//! # Long submissions
+//!
+//! Scripts and transactions may take milliseconds where the log is applied, which nobody can do
+//! except in the order of the log. So the order is decided here: submissions that probably take long
+//! have a lane of their own. A batch has those of one lane only; one of long ones has about
+//! [`LONG_BATCH_UNITS`], is sealed when the one before it was applied, and after all others that waited
+//! then. So a client waits for one long batch, however many clients send scripts. A client has one
+//! submission at a time, so none sees that others overtake each other.
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::Instant;
 
 use parking_lot::Mutex;
+use todana_command::LONG_UNITS;
 
 use crate::batch::{BATCH_BYTES_MAX, BATCH_RECORDS_MAX};
 use crate::submission::{Submission, Ticket};
@@ -20,20 +31,46 @@ use crate::submission::{Submission, Ticket};
 /// What a waiting submission counts for beside its records.
 const SUBMISSION_BYTES: usize = 128;
 
+/// A batch of long submissions gets no further one from this number of units on: some four
+/// milliseconds. More would keep others waiting, less would cost a slow disk more of its time.
+const LONG_BATCH_UNITS: u64 = 16_384;
+
 /// The queue of a group.
 pub(crate) struct Queue {
     waiting: Mutex<Waiting>,
+    /// Whether a batch of long submissions is on its way.
+    long_flies: Arc<AtomicBool>,
+    /// Whether long submissions wait until it is applied.
+    long_waits: AtomicBool,
     /// The bytes of all that waits, for those who have no lock.
     bytes: AtomicUsize,
     bytes_max: usize,
 }
 
+#[derive(Default)]
 struct Waiting {
-    submissions: VecDeque<(Submission, Instant)>,
+    /// By [`Lane`].
+    lanes: [Waiters; 2],
     /// The tickets of those that were not withdrawn.
     valid: HashSet<Ticket>,
     /// Whether the batcher found nothing, and will not come again unless it is woken.
     batcher_is_idle: bool,
+    /// Whether a batch was taken before the long submissions that could have been taken.
+    others_were_first: bool,
+}
+
+/// The submissions of one lane, in their order.
+#[derive(Default)]
+struct Waiters {
+    submissions: VecDeque<(Submission, Instant)>,
+    /// Bytes of memory.
+    bytes: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lane {
+    Short,
+    Long,
 }
 
 /// What a batch is made of.
@@ -44,6 +81,17 @@ pub(crate) struct Taken {
     pub(crate) queued: Option<Instant>,
     /// Bytes of all their records.
     pub(crate) bytes: usize,
+    /// Kept until a batch of long submissions is applied, or given up.
+    pub(crate) long: Option<LongFlight>,
+}
+
+/// A batch of long submissions that is on its way: no other one is until this is dropped.
+pub(crate) struct LongFlight(Arc<AtomicBool>);
+
+impl Drop for LongFlight {
+    fn drop(&mut self) {
+        self.0.store(false, SeqCst);
+    }
 }
 
 /// The first submission is longer than the caller wants to handle now.
@@ -55,9 +103,14 @@ pub struct TooLong {
 
 impl Queue {
     pub(crate) fn new(bytes_max: usize) -> Queue {
-        let waiting =
-            Waiting { submissions: VecDeque::new(), valid: HashSet::new(), batcher_is_idle: true };
-        Queue { waiting: Mutex::new(waiting), bytes: AtomicUsize::new(0), bytes_max }
+        let waiting = Waiting { batcher_is_idle: true, ..Waiting::default() };
+        Queue {
+            waiting: Mutex::new(waiting),
+            long_flies: Arc::default(),
+            long_waits: AtomicBool::new(false),
+            bytes: AtomicUsize::new(0),
+            bytes_max,
+        }
     }
 
     /// Whether another submission may be queued.
@@ -87,7 +140,10 @@ impl Queue {
         for submission in submissions.drain(..) {
             let is_new = waiting.valid.insert(submission.ticket);
             debug_assert!(is_new, "two submissions with one ticket: {:?}", submission.ticket);
-            waiting.submissions.push_back((submission, now));
+            let lane = if submission.units >= LONG_UNITS { Lane::Long } else { Lane::Short };
+            let waiters = &mut waiting.lanes[lane as usize];
+            waiters.bytes += bytes_of(&submission);
+            waiters.submissions.push_back((submission, now));
         }
         self.bytes.fetch_add(bytes, Relaxed);
         std::mem::take(&mut waiting.batcher_is_idle)
@@ -95,7 +151,8 @@ impl Queue {
 
     /// Takes what fits one batch: at least one submission, unless the first one has more than
     /// `bytes_max` bytes. `None` if none waits; the next push then wakes the batcher. Also `None`
-    /// if something waits, but less than `bytes_min`; the batcher then comes again by itself.
+    /// if something waits, but less than `bytes_min`; the batcher then comes again by itself. And if
+    /// only long submissions wait, and such a batch is on its way: see [`Queue::long_may_go`].
     pub(crate) fn take(
         &self,
         bytes_min: usize,
@@ -104,61 +161,76 @@ impl Queue {
         // Freed without the lock.
         let mut withdrawn = Vec::new();
         let waiting = &mut *self.waiting.lock();
-        if !waiting.submissions.is_empty() && self.bytes() < bytes_min {
-            return Ok(None);
+        loop {
+            let Some(lane) = self.next_lane(waiting, bytes_min) else { return Ok(None) };
+            let Waiting { lanes, valid, .. } = waiting;
+            let waiters = &mut lanes[lane as usize];
+            let before = waiters.bytes;
+            let taken = waiters.take(lane, bytes_max, valid, &mut withdrawn);
+            self.release(before - waiters.bytes);
+            let mut taken = taken?;
+            if taken.submissions.is_empty() {
+                // All of them had been withdrawn.
+                continue;
+            }
+            if lane == Lane::Long {
+                self.long_flies.store(true, SeqCst);
+                taken.long = Some(LongFlight(self.long_flies.clone()));
+            }
+            return Ok(Some(taken));
         }
-        let mut taken = Taken::default();
-        let (mut records, mut released) = (0, 0);
-        let result = loop {
-            let Some((next, queued)) = waiting.submissions.front() else { break Ok(()) };
-            let (bytes, count) = (taken.bytes + next.records.len(), records + next.count);
-            let is_first = taken.submissions.is_empty();
-            let is_valid = waiting.valid.contains(&next.ticket);
-            if is_valid && is_first && bytes > bytes_max {
-                break Err(TooLong { bytes });
-            }
-            if is_valid && !is_first && (bytes > BATCH_BYTES_MAX || count > BATCH_RECORDS_MAX) {
-                break Ok(());
-            }
-            if is_valid && is_first {
-                taken.queued = Some(*queued);
-            }
-            let Some((next, _)) = waiting.submissions.pop_front() else { break Ok(()) };
-            released += bytes_of(&next);
-            if is_valid {
-                waiting.valid.remove(&next.ticket);
-                (taken.bytes, records) = (bytes, count);
-                taken.submissions.push(next);
-            } else {
-                withdrawn.push(next);
-            }
-        };
-        self.release(released);
-        result?;
-        if taken.submissions.is_empty() {
-            waiting.batcher_is_idle = true;
-            return Ok(None);
+    }
+
+    /// The lane of the next batch.
+    fn next_lane(&self, waiting: &mut Waiting, bytes_min: usize) -> Option<Lane> {
+        let [short, long] = &waiting.lanes;
+        waiting.batcher_is_idle = short.submissions.is_empty() && long.submissions.is_empty();
+        let long_waits = !long.submissions.is_empty();
+        // Noted first: the batch that flies may end between the two.
+        self.long_waits.store(long_waits, SeqCst);
+        let long_may_go = long_waits && !self.long_flies();
+        if long_may_go && (short.submissions.is_empty() || waiting.others_were_first) {
+            waiting.others_were_first = false;
+            self.long_waits.store(false, SeqCst);
+            return Some(Lane::Long);
         }
-        Ok(Some(taken))
+        // Before a batch of long ones, all others go that wait.
+        let is_enough = long_may_go || short.bytes >= bytes_min;
+        if short.submissions.is_empty() || !is_enough {
+            return None;
+        }
+        waiting.others_were_first = long_may_go;
+        Some(Lane::Short)
+    }
+
+    /// Whether a batch of long submissions is on its way.
+    pub(crate) fn long_flies(&self) -> bool {
+        self.long_flies.load(SeqCst)
+    }
+
+    /// Whether long submissions waited for the batch that has just been applied. The batcher must be
+    /// woken then: in a cluster, it may have come before.
+    pub(crate) fn long_may_go(&self) -> bool {
+        self.long_waits.load(SeqCst) && !self.long_flies() && self.long_waits.swap(false, SeqCst)
     }
 
     /// Removes a submission.
     pub(crate) fn withdraw(&self, ticket: Ticket) -> bool {
         // Freed without the lock.
-        let freed: Vec<_>;
+        let mut freed: Vec<_> = Vec::new();
         let waiting = &mut *self.waiting.lock();
         if !waiting.valid.remove(&ticket) {
             return false;
         }
-        if waiting.submissions.len() > 2 * waiting.valid.len() {
+        let Waiting { lanes, valid, .. } = waiting;
+        let queued: usize = lanes.iter().map(|waiters| waiters.submissions.len()).sum();
+        if queued > 2 * valid.len() {
             // At least as many are freed as are left.
-            let Waiting { submissions, valid, .. } = waiting;
-            let is_valid =
-                |(submission, _): &(Submission, Instant)| valid.contains(&submission.ticket);
-            let (left, withdrawn): (Vec<_>, Vec<_>) =
-                std::mem::take(submissions).into_iter().partition(is_valid);
-            (*submissions, freed) = (left.into(), withdrawn);
-            self.release(freed.iter().map(|(submission, _)| bytes_of(submission)).sum());
+            for waiters in lanes {
+                freed.extend(
+                    self.keep_only(waiters, |submission| valid.contains(&submission.ticket)),
+                );
+            }
         }
         true
     }
@@ -166,17 +238,74 @@ impl Queue {
     /// Removes everything but what may stay.
     pub(crate) fn drain(&self, may_stay: impl Fn(&Submission) -> bool) -> Vec<Submission> {
         let waiting = &mut *self.waiting.lock();
-        let all = std::mem::take(&mut waiting.submissions);
-        let (left, drained): (Vec<_>, Vec<_>) =
+        let Waiting { lanes, valid, .. } = waiting;
+        let mut drained = Vec::new();
+        lanes.iter_mut().for_each(|waiters| drained.extend(self.keep_only(waiters, &may_stay)));
+        drained.retain(|submission| valid.remove(&submission.ticket));
+        drained
+    }
+
+    /// Removes the submissions of a lane that may not stay.
+    fn keep_only(
+        &self,
+        waiters: &mut Waiters,
+        may_stay: impl Fn(&Submission) -> bool,
+    ) -> Vec<Submission> {
+        let all = std::mem::take(&mut waiters.submissions);
+        let (left, removed): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|(submission, _)| may_stay(submission));
-        waiting.submissions = left.into();
-        self.release(drained.iter().map(|(submission, _)| bytes_of(submission)).sum());
-        let drained = drained.into_iter().map(|(submission, _)| submission);
-        drained.filter(|submission| waiting.valid.remove(&submission.ticket)).collect()
+        waiters.submissions = left.into();
+        let removed: Vec<_> = removed.into_iter().map(|(submission, _)| submission).collect();
+        let bytes = removed.iter().map(bytes_of).sum();
+        waiters.bytes -= bytes;
+        self.release(bytes);
+        removed
     }
 
     fn release(&self, bytes: usize) {
         self.bytes.fetch_sub(bytes, Relaxed);
+    }
+}
+
+impl Waiters {
+    /// Takes what fits one batch. Empty if all that waited had been withdrawn.
+    fn take(
+        &mut self,
+        lane: Lane,
+        bytes_max: usize,
+        valid: &mut HashSet<Ticket>,
+        withdrawn: &mut Vec<Submission>,
+    ) -> Result<Taken, TooLong> {
+        let mut taken = Taken::default();
+        let (mut records, mut units) = (0, 0_u64);
+        while let Some((next, queued)) = self.submissions.front() {
+            let (bytes, count) = (taken.bytes + next.records.len(), records + next.count);
+            let is_first = taken.submissions.is_empty();
+            let is_valid = valid.contains(&next.ticket);
+            if is_valid && is_first && bytes > bytes_max {
+                return Err(TooLong { bytes });
+            }
+            let is_full = bytes > BATCH_BYTES_MAX
+                || count > BATCH_RECORDS_MAX
+                || lane == Lane::Long && units >= LONG_BATCH_UNITS;
+            if is_valid && !is_first && is_full {
+                break;
+            }
+            if is_valid && is_first {
+                taken.queued = Some(*queued);
+            }
+            let Some((next, _)) = self.submissions.pop_front() else { break };
+            self.bytes -= bytes_of(&next);
+            if is_valid {
+                valid.remove(&next.ticket);
+                (taken.bytes, records) = (bytes, count);
+                units = units.saturating_add(next.units);
+                taken.submissions.push(next);
+            } else {
+                withdrawn.push(next);
+            }
+        }
+        Ok(taken)
     }
 }
 

@@ -18,7 +18,7 @@ use rustler::{Decoder, Env, LocalPid, NifResult, Term};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock};
-use todana_command::{Command, LoggedBatch, Player, Refusal, Status, Tape};
+use todana_command::{Command, LoggedBatch, Player, Refusal, Status, Tape, units_of_transaction};
 use todana_group::record::TableOptions;
 use todana_group::{
     Deliver, Gate, Group, Outcome, Submission, Submit, Ticket, read_in_one_load, record,
@@ -144,6 +144,7 @@ pub(crate) struct Records {
     home: u64,
     bytes: Vec<u8>,
     count: usize,
+    units: u64,
 }
 
 impl Records {
@@ -157,6 +158,7 @@ impl Records {
     pub(crate) fn put_batch(&mut self, batch: &LoggedBatch<'_>) {
         record::put_batch(&mut self.bytes, self.home, &batch.watches, &batch.commands);
         self.count += 1;
+        self.units += units_of_transaction(batch.watches.len(), batch.commands.len());
     }
 
     /// Adds the creation of a named table.
@@ -221,7 +223,7 @@ pub(crate) fn submit_to(
         Gate::Closed => return Answer::Recovering,
         Gate::ReadOnly | Gate::Leaderless => return Answer::NotExecuted,
     }
-    let mut records = Records { home, bytes: Vec::new(), count: 0 };
+    let mut records = Records { home, bytes: Vec::new(), count: 0, units: 0 };
     fill(&mut records);
     if gate == Gate::Removals && !record::only_remove(&records.bytes) {
         return Answer::NotExecuted;
@@ -234,6 +236,7 @@ pub(crate) fn submit_to(
     group.submit(&mut vec![Submission {
         records: records.bytes,
         count: records.count,
+        units: records.units,
         ticket,
         deliver: CALLERS.clone(),
     }]);

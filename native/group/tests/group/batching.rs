@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use todana_command::{BitOperator, Command};
+use todana_command::{BitOperator, Command, LONG_UNITS};
 use todana_group::record::TableOptions;
 use todana_group::{
-    Applied, BATCH_BYTES_MAX, BATCH_RECORDS_MAX, Deliver, Gate, GroupOptions, Outcome, Slice,
-    Submit, Ticket, record,
+    Applied, BATCH_BYTES_MAX, BATCH_RECORDS_MAX, Deliver, Gate, GroupOptions, Outcome, Sealed,
+    Slice, Submission, Submit, Ticket, record,
 };
 
 use crate::harness::{
@@ -47,6 +47,81 @@ fn little_waits_for_the_batch_in_flight_and_much_does_not() {
     assert_eq!(harness.group.take(0), None);
     harness.submit(5, set(0, b"e", b"5"), 1);
     assert_eq!(harness.wakes(), 2);
+}
+
+/// Submits scripts, or what else takes this number of units.
+fn submit_long(harness: &Harness, number: u64, units: u64) {
+    let submission = harness.submission(number, set(0, b"long", b"1"), 1);
+    harness.group.submit(&mut vec![Submission { units, ..submission }]);
+}
+
+/// The tickets of the submissions in a batch, which is applied.
+fn applied(harness: &mut Harness, sealed: &Sealed) -> Vec<u64> {
+    harness.apply(&sealed.bytes);
+    harness.outcomes().into_iter().map(|(number, _)| number).collect()
+}
+
+#[test]
+fn long_submissions_wait_for_each_other_and_others_pass_them() {
+    let mut harness = Harness::new();
+    submit_long(&harness, 1, LONG_UNITS);
+    submit_long(&harness, 2, u64::MAX);
+    submit_long(&harness, 3, LONG_UNITS);
+    harness.submit(4, set(0, b"a", b"1"), 1);
+    let others = harness.seal();
+    let long = harness.group.take(1).expect("behind those that waited, without a minimum");
+    assert_eq!(harness.group.take(2), None, "one batch of long ones at a time");
+    harness.submit(5, set(0, b"a", b"1"), 1);
+    assert_eq!(harness.group.take(2), None, "little waits for the others");
+    assert_eq!(applied(&mut harness, &others), [4]);
+    let ahead = harness.group.take(1).expect("only long ones are on their way");
+    let wakes = harness.wakes();
+    assert_eq!(applied(&mut harness, &long), [1, 2], "it is full with the second");
+    assert_eq!(harness.wakes(), wakes + 1, "the batcher may have come before");
+    assert_eq!(applied(&mut harness, &ahead), [5]);
+    assert_eq!(harness.wakes(), wakes + 1);
+    let long = harness.seal();
+    assert_eq!(applied(&mut harness, &long), [3]);
+    assert_eq!(harness.wakes(), wakes + 1, "no other one waits");
+    assert_eq!(harness.group.take(0), None);
+    submit_long(&harness, 6, LONG_UNITS);
+    assert_eq!(harness.wakes(), wakes + 2);
+    let long = harness.seal();
+    assert_eq!(applied(&mut harness, &long), [6]);
+}
+
+#[test]
+fn others_cannot_keep_long_submissions_waiting() {
+    let mut harness = Harness::new();
+    let large = vec![b'x'; BATCH_BYTES_MAX];
+    (1..=2).for_each(|number| submit_long(&harness, number, u64::MAX));
+    (3..=6).for_each(|number| harness.submit(number, set(0, b"k", &large), 1));
+    let mut order = Vec::new();
+    for _ in 0..6 {
+        let sealed = harness.seal();
+        order.extend(applied(&mut harness, &sealed));
+    }
+    assert_eq!(order, [3, 1, 4, 2, 5, 6]);
+}
+
+#[test]
+fn a_batch_of_long_submissions_that_is_given_up_makes_room_for_the_next() {
+    let harness = Harness::new();
+    (1..=3).for_each(|number| submit_long(&harness, number, u64::MAX));
+    let ticket = |number| Ticket { place: (0, 0), number };
+    assert!(harness.group.withdraw(ticket(2)) && !harness.group.withdraw(ticket(2)));
+    let long = harness.seal();
+    assert_eq!(harness.group.take(0), None);
+    harness.group.forget(long.sequence);
+    let mut broken = harness.submission(4, vec![1], 1);
+    broken.units = LONG_UNITS;
+    harness.group.submit(&mut vec![broken]);
+    let long = harness.seal();
+    harness.group.forget(long.sequence);
+    assert_eq!(harness.group.take(0), None, "records that are none are dropped");
+    let tickets: Vec<u64> = harness.outcomes().into_iter().map(|(number, _)| number).collect();
+    assert_eq!(tickets, [1, 3, 4]);
+    assert_eq!(harness.group.figures().queue_bytes, 0);
 }
 
 #[test]

@@ -75,7 +75,7 @@ impl Harness {
 
     pub(crate) fn submission(&self, number: u64, records: Vec<u8>, count: usize) -> Submission {
         let ticket = Ticket { place: (0, 0), number };
-        Submission { records, count, ticket, deliver: self.outcomes.clone() }
+        Submission { records, count, units: 0, ticket, deliver: self.outcomes.clone() }
     }
 
     pub(crate) fn submit(&self, number: u64, records: Vec<u8>, count: usize) {

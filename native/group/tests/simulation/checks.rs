@@ -86,7 +86,7 @@ fn submission(world: &World, at: u32, part: &Part, outcomes: &Arc<Outcomes>) -> 
         Part::Own(records) => (0, records.clone(), 1),
     };
     let ticket = Ticket { place: (0, at), number };
-    Submission { records, count, ticket, deliver: outcomes.clone() }
+    Submission { records, count, units: 0, ticket, deliver: outcomes.clone() }
 }
 
 fn apply(group: &Group, log: &[Entry], from: usize) {

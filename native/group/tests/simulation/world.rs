@@ -295,6 +295,7 @@ impl World {
         let submission = Submission {
             records: request.records.clone(),
             count: request.ops.len(),
+            units: 0,
             ticket: Ticket { place: (0, 0), number: self.tickets },
             deliver: self.life.outcomes.clone(),
         };
@@ -338,7 +339,8 @@ impl World {
         let mut records = Vec::new();
         put_set_time(&mut records, self.now_ms - self.dice.below(60));
         let ticket = Ticket { place: (0, 1), number: self.tickets };
-        let submission = Submission { records, count: 1, ticket, deliver: Arc::new(Nobody) };
+        let submission =
+            Submission { records, count: 1, units: 0, ticket, deliver: Arc::new(Nobody) };
         group.submit(&mut vec![submission]);
     }
 

@@ -9,13 +9,17 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use todana_command::{
     Access, Batch, Begun, Command, Context, Error, Inadmissible, LoggedWatch, NullReply, Player,
     Reply, Status, Watch, admit_logged_batch, execute, execute_batch, execute_lease_read,
-    execute_slice, is_batch_logged,
+    execute_slice, is_batch_logged, probable_units,
 };
 use todana_group::Outcome;
 use todana_group::record::{put_batch, put_command, put_command_within, put_read};
 
 /// Bytes of records from which on no further request joins them.
 const RECORDS_BYTES_MAX: usize = 256 << 10;
+
+/// Units of a command that count: many short commands are no long one, because a batch has no more
+/// records than it has room for.
+const COUNTED_UNITS_MIN: u64 = 256;
 
 /// Most bytes of one record in addition to its longest value: other values, keys, names of fields.
 const RECORD_OTHER_BYTES_MAX: usize = 1 << 20;
@@ -37,6 +41,8 @@ struct Commit {
     records: Vec<u8>,
     /// The fingerprint of each record.
     prints: Vec<u64>,
+    /// The units of work that the longer ones of the commands probably take.
+    units: u64,
     /// Bytes of the replies.
     tape_bytes: usize,
 }
@@ -69,6 +75,8 @@ pub struct Handover {
     pub records: Vec<u8>,
     /// Number of records.
     pub count: usize,
+    /// The units of work that its longer commands probably take.
+    pub units: u64,
 }
 
 impl Commits {
@@ -166,7 +174,7 @@ impl Commits {
         let commit = self.commit.as_mut().filter(|it| matches!(it.stage, Stage::Recording))?;
         commit.stage = Stage::Waiting;
         let records = std::mem::take(&mut commit.records);
-        Some(Handover { records, count: commit.prints.len() })
+        Some(Handover { records, count: commit.prints.len(), units: commit.units })
     }
 
     /// The outcome of the records has arrived; the session runs the requests again.
@@ -258,7 +266,8 @@ impl Commits {
         match access {
             Access::Read if self.is_recording() => {
                 let put = |out: &mut Vec<u8>| put_read(out, database as u64, command);
-                return self.record(context, print, reply, put);
+                let units = log.units(database, command);
+                return self.record(context, print, units, reply, put);
             }
             Access::Read | Access::Walk => {
                 return match self.is_recording() {
@@ -286,7 +295,8 @@ impl Commits {
             return if self.is_recording() { Ran::Later } else { Ran::Refused(why) };
         }
         let home = if clears_all { log.database_of(true) } else { database } as u64;
-        self.record(context, print, reply, |out| match log.own_limit(context, command) {
+        let units = log.units(database, command);
+        self.record(context, print, units, reply, |out| match log.own_limit(context, command) {
             Some(limit) => put_command_within(out, home, command, limit),
             None => put_command(out, home, command),
         })
@@ -380,8 +390,9 @@ impl Commits {
         let watches: Option<Vec<LoggedWatch<'_>>> =
             batch.watches.iter().map(Watch::logged).collect();
         let Some(watches) = watches else { return Ran::Done(Ok(false)) };
-        match self.record_within(context, print, |out| put_batch(out, 0, &watches, batch.commands))
-        {
+        let units = probable_units(batch, log.databases, u64::MAX);
+        let put = |out: &mut Vec<u8>| put_batch(out, 0, &watches, batch.commands);
+        match self.record_within(context, print, units, put) {
             true => Ran::Submitted,
             false => Ran::Done(Err(Inadmissible::TooMuchWork)),
         }
@@ -412,10 +423,11 @@ impl Commits {
         &mut self,
         context: Context,
         print: u64,
+        units: u64,
         reply: &mut R,
         put: impl FnOnce(&mut Vec<u8>),
     ) -> Ran<()> {
-        if self.record_within(context, print, put) {
+        if self.record_within(context, print, units, put) {
             return Ran::Submitted;
         }
         if self.is_recording() {
@@ -430,6 +442,7 @@ impl Commits {
         &mut self,
         context: Context,
         print: u64,
+        units: u64,
         put: impl FnOnce(&mut Vec<u8>),
     ) -> bool {
         let mut commit = match self.commit.take() {
@@ -439,6 +452,7 @@ impl Commits {
                 now_ms: context.now_ms,
                 records: Vec::new(),
                 prints: Vec::new(),
+                units: 0,
                 tape_bytes: 0,
             }),
         };
@@ -448,6 +462,9 @@ impl Commits {
         let fits = bytes <= context.value_bytes_max.saturating_add(RECORD_OTHER_BYTES_MAX);
         if fits {
             commit.prints.push(print);
+            if units >= COUNTED_UNITS_MIN {
+                commit.units = commit.units.saturating_add(units);
+            }
         } else {
             commit.records.truncate(before);
         }

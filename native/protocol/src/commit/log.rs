@@ -3,7 +3,9 @@
 use super::level::ReadLevel;
 use super::values::builds_values;
 use super::{NotDone, Ran};
-use todana_command::{Command, Context, DATABASES, Databases, is_logged};
+use todana_command::{
+    Command, Context, DATABASES, Databases, LONG_UNITS, is_logged, probable_units_of,
+};
 use todana_group::{Gate, Submit, read_in_one_load};
 
 /// The log, and the databases whose writes go through it.
@@ -99,6 +101,11 @@ impl Log<'_> {
     /// The context in which records of the log are read here.
     pub(super) fn reading(&self, context: Context) -> Context {
         Context { now_ms: self.now_ms, ..context }
+    }
+
+    /// The units of work that a command probably takes where the log is applied.
+    pub(super) fn units(&self, database: usize, command: &Command<'_>) -> u64 {
+        probable_units_of(command, database, self.databases, LONG_UNITS)
     }
 
     /// The limits that hold for values in the log.
