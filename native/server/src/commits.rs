@@ -103,6 +103,7 @@ impl Commit {
         round.submissions.push(Submission {
             records: handover.records,
             count: handover.count,
+            units: handover.units,
             ticket: ticket(place, self.ticket),
             deliver: round.deliver.clone(),
         });

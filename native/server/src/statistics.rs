@@ -36,6 +36,8 @@ pub(crate) struct LoopStatistics {
     pub(crate) busy_nanos: Counter,
     /// The clock reading at which the present round began; 0 while the loop waits.
     pub(crate) round_began: Counter,
+    /// Turns after which the connection's next one is put off.
+    pub(crate) slow_turns: Counter,
     /// Clients closed because all clients together held too much memory.
     pub(crate) evicted_clients: Counter,
     /// Bytes that this loop holds for its clients now: buffers, and the state of sessions.
@@ -84,6 +86,7 @@ impl LoopStatistics {
             rounds: Histogram::default(),
             busy_nanos: Counter::default(),
             round_began: Counter::default(),
+            slow_turns: Counter::default(),
             evicted_clients: Counter::default(),
             held_bytes: Counter::default(),
             by_command: [0, 1, 2].map(|p| (0..command_count(p)).map(|_| OnceLock::new()).collect()),

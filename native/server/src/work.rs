@@ -13,6 +13,14 @@
 //! that they do not wait for those that do. A script that was wrongly taken for a short one closes
 //! that lane for the round.
 //!
+//! # Slow connections
+//!
+//! Other requests are not asked about. KEYS and MGET run in slices, one in each turn, and a bulk request
+//! of Kyoto Tycoon is one step. One turn is bounded, and those of many clients in one round are not. So
+//! a connection whose last turn took long has its next one after all others, in a lane with the same
+//! time. It does not need the place of the next paragraph: a turn that locks many records is short
+//! beside those of scripts.
+//!
 //! # Several loops
 //!
 //! A script keeps the shards of its keys locked, and another loop whose client needs one of them
@@ -30,19 +38,23 @@ const ROUND_NS: u64 = 2_000_000;
 /// Work that took this time was long.
 const LONG_NS: u64 = 500_000;
 
-/// The kind of work that a session expects its request to be.
+/// The kind of work that a session expects its request to be, or that a connection did before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
     Short,
     Long,
+    /// The turns of connections whose last turn took long, whatever it was for.
+    Slow,
 }
+
+const LANES: usize = Lane::Slow as usize + 1;
 
 /// What a loop knows of its scripts and transactions.
 #[derive(Debug)]
 pub(crate) struct Work {
     event_loop: usize,
     /// By [`Lane`].
-    lanes: [Waiting; 2],
+    lanes: [Waiting; LANES],
     /// Work for a short one took long in this round.
     was_deceived: bool,
     /// Another loop has the place for long work; a message will tell when it is free.
@@ -136,6 +148,22 @@ impl Work {
         self.is_blocked = false;
     }
 
+    /// The turn of a connection is over. Returns whether it took long, without work of the other lanes,
+    /// which wait for each other.
+    pub(crate) fn end_turn(&mut self, began: u64, clock: &Clock) -> bool {
+        let taken_ns = clock.nanos(began, clock.raw());
+        let is_slow = taken_ns >= LONG_NS && !self.has_begun;
+        if is_slow {
+            self.lanes[Lane::Slow as usize].spent_ns += taken_ns;
+        }
+        is_slow
+    }
+
+    /// Puts the turn of a slow connection off until all others had theirs.
+    pub(crate) fn put_off(&mut self, slot: usize) {
+        self.lanes[Lane::Slow as usize].paused.push_back(slot);
+    }
+
     /// Pauses the connection in this slot, whose turn was refused some work.
     pub(crate) fn pause(&mut self, slot: usize) {
         let lane = self.refused.take().unwrap_or(Lane::Long);
@@ -163,7 +191,8 @@ impl Work {
     /// given back in it: the connection that asked for it may have been closed.
     pub(crate) fn has_next(&self) -> bool {
         let is_next = self.paused(Lane::Long) > 0 || self.has_asked;
-        self.paused(Lane::Short) > 0 || is_next && !self.is_blocked
+        let is_due = [Lane::Short, Lane::Slow].iter().any(|lane| self.paused(*lane) > 0);
+        is_due || is_next && !self.is_blocked
     }
 
     /// Whether work of this lane may begin in this round.
@@ -171,12 +200,13 @@ impl Work {
         let is_shut = match lane {
             Lane::Short => self.was_deceived,
             Lane::Long => self.is_blocked,
+            Lane::Slow => false,
         };
         !is_shut && self.lanes[lane as usize].spent_ns < ROUND_NS
     }
 
     fn takes_place(&mut self, lane: Lane, place: &WorkPlace) -> bool {
-        if lane == Lane::Short {
+        if lane != Lane::Long {
             return true;
         }
         self.has_asked = true;

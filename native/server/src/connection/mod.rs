@@ -106,8 +106,10 @@ pub(crate) struct Connection<D> {
     pub(crate) interest: Interest,
     /// The loop will start another turn by itself.
     pub(crate) queued: bool,
-    /// That turn is for a script or a transaction.
+    /// That turn is for a script or a transaction, or was put off because the last one was slow.
     pub(crate) is_paused: bool,
+    /// The last turn that has completed a request took long, or one since.
+    pub(crate) is_slow: bool,
     /// When the present sleep ends, by the loop's clock.
     pub(crate) wakes_at_ns: Option<u64>,
     /// The reason for the present or last sleep.
@@ -152,6 +154,7 @@ impl<D: Door> Connection<D> {
             interest: Interest::READ,
             queued: false,
             is_paused: false,
+            is_slow: false,
             wakes_at_ns: None,
             asleep: Asleep::ForSignal,
             end_seen_at_ns: None,

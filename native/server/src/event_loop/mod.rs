@@ -15,8 +15,9 @@
 //! 2. **Yielded connections.** Those that used up their budget earlier get another turn, once each.
 //!    While there are any, the wait does not block. So a client with a million pipelined requests
 //!    delays another by one turn of its own.
-//! 3. **Paused connections**, which have a script or a transaction to execute: as many as there is
-//!    time for in a round, often one. All others had their turns before ([`crate::work`]).
+//! 3. **Paused connections**, which have a script or a transaction to execute, or whose last turn took
+//!    long: as many as there is time for in a round, often one. All others had their turns before
+//!    ([`crate::work`]).
 //! 4. **Sleepers** whose time is over (`DEBUG SLEEP` pauses a connection, not a loop, and so do
 //!    waiting for a signal and waiting for the log).
 //! 5. **Messages**: connections assigned by loop 0, clients to be killed or woken by a signal,
@@ -82,6 +83,8 @@ const NEVER: u64 = u64::MAX;
 const ROUND_MAX: usize = 64;
 
 const RESUMED: Ready = Ready { token: 0, readable: false, writable: false, gone: false };
+/// For a connection whose socket was ready before.
+const PUT_OFF: Ready = Ready { token: 0, readable: true, writable: false, gone: false };
 
 /// The state of a loop. The poller is dropped before the descriptors it watches.
 pub(crate) struct EventLoop<D> {
@@ -226,14 +229,19 @@ impl<D: Door> EventLoop<D> {
             match event.token {
                 WAKER => woken = true,
                 FIRST_LISTENER..FIRST_CONNECTION => self.accept(event.token - FIRST_LISTENER),
-                token => self.turn(token - FIRST_CONNECTION, event),
+                token => {
+                    let slot = token - FIRST_CONNECTION;
+                    if !self.is_put_off(slot, event) {
+                        self.turn(slot, event);
+                    }
+                }
             }
         }
         self.ready.clear();
         for _ in 0..yielded_before {
             let Some(slot) = self.yielded.pop_front() else { break };
             let Some(connection) = self.connections.get_mut(slot) else { continue };
-            if std::mem::take(&mut connection.queued) {
+            if std::mem::take(&mut connection.queued) && !self.is_put_off(slot, RESUMED) {
                 self.turn(slot, RESUMED);
             }
         }
@@ -277,15 +285,34 @@ impl<D: Door> EventLoop<D> {
         self.clock.uptime_ns(self.clock.raw())
     }
 
+    /// Whether the turn of a connection is put off until others had theirs, because its last one took
+    /// long.
+    fn is_put_off(&mut self, slot: usize, ready: Ready) -> bool {
+        let Some(connection) = self.connections.get_mut(slot) else { return false };
+        let is_put_off = connection.is_slow
+            && !connection.queued
+            && connection.wakes_at_ns.is_none()
+            && !ready.writable
+            && !ready.gone;
+        if is_put_off {
+            (connection.queued, connection.is_paused) = (true, true);
+            self.work.put_off(slot);
+        }
+        is_put_off
+    }
+
     /// Gives paused connections their turns, while there is time for their work in this round.
     fn resume_paused(&mut self) {
-        for lane in [Lane::Short, Lane::Long] {
+        for lane in [Lane::Short, Lane::Long, Lane::Slow] {
             for _ in 0..self.work.paused(lane) {
                 let Some(slot) = self.work.next(lane) else { break };
                 let Some(connection) = self.connections.get_mut(slot) else { continue };
                 if std::mem::take(&mut connection.is_paused) {
                     connection.queued = false;
-                    self.take_turn(slot, RESUMED, true);
+                    match lane {
+                        Lane::Short | Lane::Long => self.take_turn(slot, RESUMED, true),
+                        Lane::Slow => self.take_turn(slot, PUT_OFF, false),
+                    }
                 }
             }
         }
@@ -312,6 +339,7 @@ impl<D: Door> EventLoop<D> {
             output: &mut self.output,
         };
         let held_before = connection.held_bytes;
+        let (began, commands_before) = (self.clock.raw(), part.statistics.commands.get());
         let verdict = catch_unwind(AssertUnwindSafe(|| connection.turn(&mut turn, ready)));
         self.input.clear();
         self.output.clear();
@@ -325,6 +353,11 @@ impl<D: Door> EventLoop<D> {
             );
             Verdict::Close
         });
+        let is_slow = self.work.end_turn(began, &self.clock);
+        part.statistics.slow_turns.add(u64::from(is_slow));
+        // One that has only received a part of a request, or found nothing left, says nothing.
+        let has_executed = part.statistics.commands.get() != commands_before;
+        connection.is_slow = is_slow || connection.is_slow && !has_executed;
         let holds_more = connection.held_bytes > held_before;
         match verdict {
             Verdict::Wait => {}
