@@ -11,11 +11,11 @@
 //! # Long submissions
 //!
 //! Scripts and transactions may take milliseconds where the log is applied, which nobody can do
-//! except in the order of the log. So the order is decided here: submissions that probably take long
-//! have a lane of their own. A batch has those of one lane only; one of long ones has about
-//! [`LONG_BATCH_UNITS`], is sealed when the one before it was applied, and after all others that waited
-//! then. So a client waits for one long batch, however many clients send scripts. A client has one
-//! submission at a time, so none sees that others overtake each other.
+//! except in the order of the log. So the order is decided here: submissions that probably take
+//! long have a lane of their own. A batch has those of one lane only; one of long ones has about
+//! [`LONG_BATCH_UNITS`], is sealed when the one before it was applied, and after all others that
+//! waited then. So a client waits for one long batch, however many clients send scripts. A client
+//! has one submission at a time, so none sees that others overtake each other.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -151,8 +151,8 @@ impl Queue {
 
     /// Takes what fits one batch: at least one submission, unless the first one has more than
     /// `bytes_max` bytes. `None` if none waits; the next push then wakes the batcher. Also `None`
-    /// if something waits, but less than `bytes_min`; the batcher then comes again by itself. And if
-    /// only long submissions wait, and such a batch is on its way: see [`Queue::long_may_go`].
+    /// if something waits, but less than `bytes_min`; the batcher then comes again by itself. And
+    /// if only long submissions wait, and such a batch is on its way: see [`Queue::long_may_go`].
     pub(crate) fn take(
         &self,
         bytes_min: usize,
@@ -208,8 +208,8 @@ impl Queue {
         self.long_flies.load(SeqCst)
     }
 
-    /// Whether long submissions waited for the batch that has just been applied. The batcher must be
-    /// woken then: in a cluster, it may have come before.
+    /// Whether long submissions waited for the batch that has just been applied. The batcher must
+    /// be woken then: in a cluster, it may have come before.
     pub(crate) fn long_may_go(&self) -> bool {
         self.long_waits.load(SeqCst) && !self.long_flies() && self.long_waits.swap(false, SeqCst)
     }

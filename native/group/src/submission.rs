@@ -31,7 +31,8 @@ pub struct Submission {
     /// Number of records.
     pub count: usize,
     /// The units of work that its longer commands probably take
-    /// ([`LONG_UNITS`](todana_command::LONG_UNITS)): an estimate that only decides when it is taken.
+    /// ([`LONG_UNITS`](todana_command::LONG_UNITS)): an estimate that only decides when it is
+    /// taken.
     pub units: u64,
     /// The party that waits for the outcome.
     pub ticket: Ticket,

@@ -15,11 +15,11 @@
 //!
 //! # Slow connections
 //!
-//! Other requests are not asked about. KEYS and MGET run in slices, one in each turn, and a bulk request
-//! of Kyoto Tycoon is one step. One turn is bounded, and those of many clients in one round are not. So
-//! a connection whose last turn took long has its next one after all others, in a lane with the same
-//! time. It does not need the place of the next paragraph: a turn that locks many records is short
-//! beside those of scripts.
+//! Other requests are not asked about. KEYS and MGET run in slices, one in each turn, and a bulk
+//! request of Kyoto Tycoon is one step. One turn is bounded, and those of many clients in one round
+//! are not. So a connection whose last turn took long has its next one after all others, in a lane
+//! with the same time. It does not need the place of the next paragraph: a turn that locks many
+//! records is short beside those of scripts.
 //!
 //! # Several loops
 //!
@@ -148,8 +148,8 @@ impl Work {
         self.is_blocked = false;
     }
 
-    /// The turn of a connection is over. Returns whether it took long, without work of the other lanes,
-    /// which wait for each other.
+    /// The turn of a connection is over. Returns whether it took long, without work of the other
+    /// lanes, which wait for each other.
     pub(crate) fn end_turn(&mut self, began: u64, clock: &Clock) -> bool {
         let taken_ns = clock.nanos(began, clock.raw());
         let is_slow = taken_ns >= LONG_NS && !self.has_begun;

@@ -15,9 +15,9 @@
 //! 2. **Yielded connections.** Those that used up their budget earlier get another turn, once each.
 //!    While there are any, the wait does not block. So a client with a million pipelined requests
 //!    delays another by one turn of its own.
-//! 3. **Paused connections**, which have a script or a transaction to execute, or whose last turn took
-//!    long: as many as there is time for in a round, often one. All others had their turns before
-//!    ([`crate::work`]).
+//! 3. **Paused connections**, which have a script or a transaction to execute, or whose last turn
+//!    took long: as many as there is time for in a round, often one. All others had their turns
+//!    before ([`crate::work`]).
 //! 4. **Sleepers** whose time is over (`DEBUG SLEEP` pauses a connection, not a loop, and so do
 //!    waiting for a signal and waiting for the log).
 //! 5. **Messages**: connections assigned by loop 0, clients to be killed or woken by a signal,
@@ -285,8 +285,8 @@ impl<D: Door> EventLoop<D> {
         self.clock.uptime_ns(self.clock.raw())
     }
 
-    /// Whether the turn of a connection is put off until others had theirs, because its last one took
-    /// long.
+    /// Whether the turn of a connection is put off until others had theirs, because its last one
+    /// took long.
     fn is_put_off(&mut self, slot: usize, ready: Ready) -> bool {
         let Some(connection) = self.connections.get_mut(slot) else { return false };
         let is_put_off = connection.is_slow
