@@ -58,6 +58,7 @@ impl Session for RespSession {
                     prefetch(host.databases(), state.database, &keys);
                 }
             }
+            let random = state.random;
             let (length, flow) = if let Some((read, arguments)) = ahead.take() {
                 let length = read.length;
                 (length, respond(state, read.name, arguments, length, &mut encoder, host))
@@ -92,7 +93,9 @@ impl Session for RespSession {
                 break Next::Close;
             }
             if state.begun.is_some() {
-                // The request stays in the input and is parsed again.
+                // The request stays in the input and is parsed again. It then gets the same random
+                // number, and so do those that ride with it.
+                let drawn = std::mem::replace(&mut state.random, random);
                 match state.begun {
                     Some(Unfinished::Saving(_)) => break Next::Wait { ms: persistence::POLL_MS },
                     Some(Unfinished::Waiting { until_ms, pause_ms, .. }) => {
@@ -112,7 +115,9 @@ impl Session for RespSession {
                     *parser = Parser::default();
                     if goes_on {
                         let left = requests_left - 1;
+                        state.random = drawn;
                         ride(state, &rest[length..], bounds, left, &mut encoder, host);
+                        state.random = random;
                     }
                     break Next::Commit;
                 }

@@ -352,6 +352,20 @@ fn requests() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(piece, 0..30).prop_map(|pieces| pieces.concat())
 }
 
+/// A request that waits runs again, with the random number that it had.
+#[test]
+fn random_keys_are_the_same_in_all_circumstances() {
+    let mut requests = String::new();
+    for key in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+        requests += &format!("SET {key} 1\r\nRANDOMKEY\r\nRANDOMKEY\r\n");
+        requests += "MULTI\r\nRANDOMKEY\r\nSET i 1\r\nRANDOMKEY\r\nEXEC\r\nRANDOMKEY\r\n";
+    }
+    for piece in 1..=60 {
+        let data = [&[0, piece], requests.as_bytes()].concat();
+        crate::testing::survive::<RespSession>(ProtocolName::Resp, &data);
+    }
+}
+
 proptest! {
     #[test]
     fn any_requests_are_survived(circumstances in any::<[u8; 2]>(), requests in requests()) {
