@@ -2,7 +2,8 @@
 %%
 %% Nothing waits on a timer: an idle system makes a batch of each submission,
 %% and a busy one makes larger batches, since what comes while one is on its way
-%% waits for the next; only if that is much, up to four are on their way. Ra
+%% waits for the next; only if that is much, or if those on their way are long
+%% scripts, up to four are on their way. Ra
 %% drops commands without a word in several states, so a batch that was not
 %% applied within a second is sent again, as it is: the group applies each
 %% sequence once. The pauses grow, because Ra may only be slow: it writes each
@@ -112,7 +113,7 @@ handle_cast(_Message, State) ->
     {noreply, State}.
 
 -spec handle_info(term(), #state{}) -> {noreply, #state{}}.
-%% The queue was empty and is not any more.
+%% The queue has something that can be taken, and had not before.
 handle_info(todana_ready, State) ->
     {noreply, fill(State)};
 handle_info({ra_event, _Leader, {applied, Answers}}, State) ->

@@ -85,7 +85,8 @@ class Node(stores.Todana):
         ip = self.host.replace(".", ",")
         self.environment["ERL_FLAGS"] += f" -kernel inet_dist_connect_options [{{ip,{{{ip}}}}}]"
         self.environment |= self.disk.environment(self.directory)
-        self.clock = directory / "clock"
+        # Not on the disk of the node, which another fault may fill.
+        self.clock = directory.with_name(f"{directory.name}.clock")
         self.has_clock = has_clock
         self._wrong_clock_until_ns = 0
         if has_clock:

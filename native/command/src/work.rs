@@ -313,25 +313,15 @@ pub fn probable_units(batch: &Batch<'_>, databases: &Databases, enough: u64) -> 
         if units >= enough {
             break;
         }
-        units = units.saturating_add(probable_units_of(command, *database, databases, enough));
+        units = units.saturating_add(match command {
+            Command::Script(script) => {
+                databases.interpreter().map_or(1, |it| it.probable_units(script))
+            }
+            _ if *database >= DATABASES => 1,
+            _ => estimated_units(command, databases.table(*database), enough),
+        });
     }
     units
-}
-
-/// The same for one command.
-pub fn probable_units_of(
-    command: &Command<'_>,
-    database: usize,
-    databases: &Databases,
-    enough: u64,
-) -> u64 {
-    match command {
-        Command::Script(script) => {
-            databases.interpreter().map_or(1, |it| it.probable_units(script))
-        }
-        _ if database >= DATABASES => 1,
-        _ => estimated_units(command, databases.table(database), enough),
-    }
 }
 
 /// The units of a command of a script, which gets copies of the values that are returned.

@@ -56,7 +56,8 @@ pub struct GroupOptions {
 
 /// Wakes the batcher, and the party that asks the leader for a read index.
 pub trait Wake: Send + Sync {
-    /// Something waits in the queue, which was empty. Called by any thread, so it must be brief.
+    /// Something in the queue can be taken, and nothing could before. Called by any thread, so it
+    /// must be brief.
     fn wake(&self);
     /// A reader waits for the next question, and no other did before. The same holds.
     fn wake_asker(&self) {}
@@ -79,6 +80,8 @@ pub struct Group {
     pub(crate) gate: Arc<SharedGate>,
     reason: Mutex<Arc<str>>,
     queue: Queue,
+    /// Held while a batch is sealed.
+    sealing: Mutex<()>,
     pub(crate) formats: Formats,
     clock: Arc<Clock>,
     pub(crate) reads: Reads,
@@ -116,6 +119,7 @@ impl Group {
             gate,
             reason: Mutex::new(Arc::from(RECOVERING)),
             queue,
+            sealing: Mutex::new(()),
             formats: Formats::default(),
             clock,
             flights: Flights::default(),
@@ -130,7 +134,7 @@ impl Group {
 
     /// Seals the next batch: up to [`BATCH_BYTES_MAX`](crate::BATCH_BYTES_MAX) bytes and
     /// [`BATCH_RECORDS_MAX`](crate::BATCH_RECORDS_MAX) records; a longer submission alone. `None`
-    /// if nothing waits. The next submission then calls [`Wake::wake`]; until `None`, none does.
+    /// if nothing can be taken now: [`Wake::wake`] is called when that changes, and not before.
     ///
     /// If batches are in flight already, also `None` unless much waits: the caller comes again when
     /// one of them is applied, and finds a larger batch. Each batch costs the log the same, however
@@ -146,8 +150,9 @@ impl Group {
         in_flight: usize,
         bytes_max: usize,
     ) -> Result<Option<Sealed>, TooLong> {
-        // Nobody waits for a batch of long submissions, except for the place behind it in the log.
-        let others = in_flight.saturating_sub(usize::from(self.queue.long_flies()));
+        let _sealing = self.sealing.lock();
+        // A batch behind one of long submissions waits for it anyway, so it is written meanwhile.
+        let others = in_flight.saturating_sub(self.queue.long_flights());
         let bytes_min = if others == 0 { 0 } else { AHEAD_BYTES_MIN };
         loop {
             let Some(taken) = self.queue.take(bytes_min, bytes_max)? else { return Ok(None) };
@@ -199,6 +204,12 @@ impl Group {
         Some(Sealed { sequence, bytes })
     }
 
+    /// Returns when no batch is being sealed: for a batcher whose predecessor may have been killed
+    /// while it took one. All batches that it took are known then ([`Group::in_flight`]).
+    pub fn await_sealed(&self) {
+        drop(self.sealing.lock());
+    }
+
     /// Gives up waiting for a batch: the outcome of its submissions is unknown. It may still be
     /// applied.
     pub fn forget(&self, sequence: u64) {
@@ -235,7 +246,7 @@ impl Group {
         match state.apply(self.surroundings(), bytes, offset, index, time_ms, slice.into()) {
             Applied::Done { .. } => {
                 self.reads.applied(index);
-                if self.queue.long_may_go() {
+                if self.queue.long_waited() {
                     self.wake.wake();
                 }
                 Applied::Done { snapshot_due: self.is_snapshot_due() }

@@ -12,14 +12,15 @@
 //!
 //! Scripts and transactions may take milliseconds where the log is applied, which nobody can do
 //! except in the order of the log. So the order is decided here: submissions that probably take
-//! long have a lane of their own. A batch has those of one lane only; one of long ones has about
-//! [`LONG_BATCH_UNITS`], is sealed when the one before it was applied, and after all others that
-//! waited then. So a client waits for one long batch, however many clients send scripts. A client
-//! has one submission at a time, so none sees that others overtake each other.
+//! long have a lane of their own. A batch has those of one lane only, and before each batch of long
+//! ones goes a batch of the others, if some wait. Long batches that are on their way take
+//! [`LONG_UNITS_MAX`] together, or are one submission. So a client waits for about that, however
+//! many clients send scripts. A client has one submission at a time, so none sees that others
+//! overtake each other.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::Instant;
 
 use parking_lot::Mutex;
@@ -31,16 +32,16 @@ use crate::submission::{Submission, Ticket};
 /// What a waiting submission counts for beside its records.
 const SUBMISSION_BYTES: usize = 128;
 
-/// A batch of long submissions gets no further one from this number of units on: some four
-/// milliseconds. More would keep others waiting, less would cost a slow disk more of its time.
-const LONG_BATCH_UNITS: u64 = 16_384;
+/// Units of the long submissions that are on their way at once: some four milliseconds. More would
+/// keep others waiting, less would cost a slow disk more of its time.
+const LONG_UNITS_MAX: u64 = 16_384;
 
 /// The queue of a group.
 pub(crate) struct Queue {
     waiting: Mutex<Waiting>,
-    /// Whether a batch of long submissions is on its way.
-    long_flies: Arc<AtomicBool>,
-    /// Whether long submissions wait until it is applied.
+    /// The units of the long submissions that are on their way.
+    long_flying: Arc<AtomicU64>,
+    /// Whether long submissions wait until some of them are applied.
     long_waits: AtomicBool,
     /// The bytes of all that waits, for those who have no lock.
     bytes: AtomicUsize,
@@ -55,7 +56,7 @@ struct Waiting {
     valid: HashSet<Ticket>,
     /// Whether the batcher found nothing, and will not come again unless it is woken.
     batcher_is_idle: bool,
-    /// Whether a batch was taken before the long submissions that could have been taken.
+    /// Whether the last batch was taken before long submissions that could have been taken.
     others_were_first: bool,
 }
 
@@ -73,6 +74,15 @@ enum Lane {
     Long,
 }
 
+/// Which batch is next.
+struct Next {
+    lane: Lane,
+    /// The units that it may have, unless it is one submission.
+    units_max: u64,
+    /// Whether long submissions could have been taken instead.
+    is_before_long: bool,
+}
+
 /// What a batch is made of.
 #[derive(Default)]
 pub(crate) struct Taken {
@@ -85,12 +95,15 @@ pub(crate) struct Taken {
     pub(crate) long: Option<LongFlight>,
 }
 
-/// A batch of long submissions that is on its way: no other one is until this is dropped.
-pub(crate) struct LongFlight(Arc<AtomicBool>);
+/// The units of a batch of long submissions, until it is applied or given up.
+pub(crate) struct LongFlight {
+    flying: Arc<AtomicU64>,
+    units: u64,
+}
 
 impl Drop for LongFlight {
     fn drop(&mut self) {
-        self.0.store(false, SeqCst);
+        self.flying.fetch_sub(self.units, SeqCst);
     }
 }
 
@@ -106,7 +119,7 @@ impl Queue {
         let waiting = Waiting { batcher_is_idle: true, ..Waiting::default() };
         Queue {
             waiting: Mutex::new(waiting),
-            long_flies: Arc::default(),
+            long_flying: Arc::default(),
             long_waits: AtomicBool::new(false),
             bytes: AtomicUsize::new(0),
             bytes_max,
@@ -150,9 +163,9 @@ impl Queue {
     }
 
     /// Takes what fits one batch: at least one submission, unless the first one has more than
-    /// `bytes_max` bytes. `None` if none waits; the next push then wakes the batcher. Also `None`
-    /// if something waits, but less than `bytes_min`; the batcher then comes again by itself. And
-    /// if only long submissions wait, and such a batch is on its way: see [`Queue::long_may_go`].
+    /// `bytes_max` bytes. `None` if none waits; the next push then wakes the batcher, also if long
+    /// ones wait for those on their way ([`Queue::long_waited`]). Also `None` if others wait, but
+    /// less than `bytes_min`; the batcher then comes again by itself.
     pub(crate) fn take(
         &self,
         bytes_min: usize,
@@ -162,56 +175,61 @@ impl Queue {
         let mut withdrawn = Vec::new();
         let waiting = &mut *self.waiting.lock();
         loop {
-            let Some(lane) = self.next_lane(waiting, bytes_min) else { return Ok(None) };
+            let Some(next) = self.next_batch(waiting, bytes_min) else { return Ok(None) };
             let Waiting { lanes, valid, .. } = waiting;
-            let waiters = &mut lanes[lane as usize];
+            let waiters = &mut lanes[next.lane as usize];
             let before = waiters.bytes;
-            let taken = waiters.take(lane, bytes_max, valid, &mut withdrawn);
+            let taken = waiters.take(next.units_max, bytes_max, valid, &mut withdrawn);
             self.release(before - waiters.bytes);
-            let mut taken = taken?;
+            let (mut taken, units) = taken?;
             if taken.submissions.is_empty() {
                 // All of them had been withdrawn.
                 continue;
             }
-            if lane == Lane::Long {
-                self.long_flies.store(true, SeqCst);
-                taken.long = Some(LongFlight(self.long_flies.clone()));
+            waiting.others_were_first = next.is_before_long;
+            if next.lane == Lane::Long {
+                self.long_waits.store(!waiters.submissions.is_empty(), SeqCst);
+                self.long_flying.fetch_add(units, SeqCst);
+                taken.long = Some(LongFlight { flying: self.long_flying.clone(), units });
             }
             return Ok(Some(taken));
         }
     }
 
-    /// The lane of the next batch.
-    fn next_lane(&self, waiting: &mut Waiting, bytes_min: usize) -> Option<Lane> {
-        let [short, long] = &waiting.lanes;
-        waiting.batcher_is_idle = short.submissions.is_empty() && long.submissions.is_empty();
-        let long_waits = !long.submissions.is_empty();
-        // Noted first: the batch that flies may end between the two.
-        self.long_waits.store(long_waits, SeqCst);
-        let long_may_go = long_waits && !self.long_flies();
+    fn next_batch(&self, waiting: &mut Waiting, bytes_min: usize) -> Option<Next> {
+        let [short, long] = &mut waiting.lanes;
+        long.drop_withdrawn(&waiting.valid, |bytes| self.release(bytes));
+        let next = long.submissions.front();
+        // Noted first: what flies may be applied between the two.
+        self.long_waits.store(next.is_some(), SeqCst);
+        let flying = self.long_flying.load(SeqCst);
+        let long_may_go = next.is_some_and(|(next, _)| {
+            flying == 0 || flying.saturating_add(next.units) <= LONG_UNITS_MAX
+        });
         if long_may_go && (short.submissions.is_empty() || waiting.others_were_first) {
-            waiting.others_were_first = false;
-            self.long_waits.store(false, SeqCst);
-            return Some(Lane::Long);
+            let units_max = LONG_UNITS_MAX.saturating_sub(flying);
+            return Some(Next { lane: Lane::Long, units_max, is_before_long: false });
         }
-        // Before a batch of long ones, all others go that wait.
-        let is_enough = long_may_go || short.bytes >= bytes_min;
-        if short.submissions.is_empty() || !is_enough {
+        if short.submissions.is_empty() {
+            waiting.batcher_is_idle = true;
             return None;
         }
-        waiting.others_were_first = long_may_go;
-        Some(Lane::Short)
+        // Before a batch of long ones goes one of the others.
+        let is_enough = long_may_go || short.bytes >= bytes_min;
+        let is_before_long = long_may_go;
+        is_enough.then_some(Next { lane: Lane::Short, units_max: u64::MAX, is_before_long })
     }
 
-    /// Whether a batch of long submissions is on its way.
-    pub(crate) fn long_flies(&self) -> bool {
-        self.long_flies.load(SeqCst)
+    /// The number of batches of long submissions on their way.
+    pub(crate) fn long_flights(&self) -> usize {
+        // Each has a reference, and so has the queue.
+        Arc::strong_count(&self.long_flying) - 1
     }
 
-    /// Whether long submissions waited for the batch that has just been applied. The batcher must
-    /// be woken then: in a cluster, it may have come before.
-    pub(crate) fn long_may_go(&self) -> bool {
-        self.long_waits.load(SeqCst) && !self.long_flies() && self.long_waits.swap(false, SeqCst)
+    /// Whether long submissions waited for what has just been applied. The batcher must be woken
+    /// then: it may have come before.
+    pub(crate) fn long_waited(&self) -> bool {
+        self.long_waits.load(SeqCst) && self.long_waits.swap(false, SeqCst)
     }
 
     /// Removes a submission.
@@ -268,26 +286,27 @@ impl Queue {
 }
 
 impl Waiters {
-    /// Takes what fits one batch. Empty if all that waited had been withdrawn.
+    /// Takes what fits one batch, and returns its units. Empty if all that waited had been
+    /// withdrawn.
     fn take(
         &mut self,
-        lane: Lane,
+        units_max: u64,
         bytes_max: usize,
         valid: &mut HashSet<Ticket>,
         withdrawn: &mut Vec<Submission>,
-    ) -> Result<Taken, TooLong> {
+    ) -> Result<(Taken, u64), TooLong> {
         let mut taken = Taken::default();
         let (mut records, mut units) = (0, 0_u64);
         while let Some((next, queued)) = self.submissions.front() {
             let (bytes, count) = (taken.bytes + next.records.len(), records + next.count);
+            let units_after = units.saturating_add(next.units);
             let is_first = taken.submissions.is_empty();
             let is_valid = valid.contains(&next.ticket);
             if is_valid && is_first && bytes > bytes_max {
                 return Err(TooLong { bytes });
             }
-            let is_full = bytes > BATCH_BYTES_MAX
-                || count > BATCH_RECORDS_MAX
-                || lane == Lane::Long && units >= LONG_BATCH_UNITS;
+            let is_full =
+                bytes > BATCH_BYTES_MAX || count > BATCH_RECORDS_MAX || units_after > units_max;
             if is_valid && !is_first && is_full {
                 break;
             }
@@ -298,14 +317,25 @@ impl Waiters {
             self.bytes -= bytes_of(&next);
             if is_valid {
                 valid.remove(&next.ticket);
-                (taken.bytes, records) = (bytes, count);
-                units = units.saturating_add(next.units);
+                (taken.bytes, records, units) = (bytes, count, units_after);
                 taken.submissions.push(next);
             } else {
                 withdrawn.push(next);
             }
         }
-        Ok(taken)
+        Ok((taken, units))
+    }
+
+    /// Drops what was withdrawn at the front.
+    fn drop_withdrawn(&mut self, valid: &HashSet<Ticket>, mut released: impl FnMut(usize)) {
+        while let Some((next, _)) = self.submissions.front()
+            && !valid.contains(&next.ticket)
+        {
+            let bytes = bytes_of(next);
+            self.bytes -= bytes;
+            released(bytes);
+            self.submissions.pop_front();
+        }
     }
 }
 

@@ -30,7 +30,7 @@ pub struct Submission {
     pub records: Vec<u8>,
     /// Number of records.
     pub count: usize,
-    /// The units of work that its longer commands probably take
+    /// The units of work that its scripts and transactions probably take
     /// ([`LONG_UNITS`](todana_command::LONG_UNITS)): an estimate that only decides when it is
     /// taken.
     pub units: u64,

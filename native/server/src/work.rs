@@ -69,6 +69,8 @@ pub(crate) struct Work {
     refused: Option<Lane>,
     /// The work in progress: its lane, and the clock's reading when it began.
     running: Option<(Lane, u64)>,
+    /// The time that work of the present turn has taken.
+    worked_ns: u64,
 }
 
 /// One lane.
@@ -92,6 +94,7 @@ impl Work {
             has_begun: false,
             refused: None,
             running: None,
+            worked_ns: 0,
         }
     }
 
@@ -103,7 +106,7 @@ impl Work {
     /// Begins a turn; `is_resumed` if it is that of a connection from [`Work::next`].
     pub(crate) fn begin_turn(&mut self, is_resumed: bool) {
         (self.is_resumed, self.has_begun) = (is_resumed, false);
-        (self.refused, self.running) = (None, None);
+        (self.refused, self.running, self.worked_ns) = (None, None, 0);
     }
 
     /// Whether the present turn may begin this work now.
@@ -124,6 +127,7 @@ impl Work {
         let (lane, began) = self.running.take()?;
         let taken_ns = clock.nanos(began, clock.raw());
         self.lanes[lane as usize].spent_ns += taken_ns;
+        self.worked_ns += taken_ns;
         if lane == Lane::Short && taken_ns >= LONG_NS {
             self.lanes[Lane::Long as usize].spent_ns += taken_ns;
             self.was_deceived = true;
@@ -148,15 +152,14 @@ impl Work {
         self.is_blocked = false;
     }
 
-    /// The turn of a connection is over. Returns whether it took long, without work of the other
-    /// lanes, which wait for each other.
-    pub(crate) fn end_turn(&mut self, began: u64, clock: &Clock) -> bool {
-        let taken_ns = clock.nanos(began, clock.raw());
-        let is_slow = taken_ns >= LONG_NS && !self.has_begun;
-        if is_slow {
+    /// The turn of a connection is over. Returns whether it took long beside the work of the other
+    /// lanes. The time of one that was put off counts for its lane.
+    pub(crate) fn end_turn(&mut self, began: u64, was_put_off: bool, clock: &Clock) -> bool {
+        let taken_ns = clock.nanos(began, clock.raw()).saturating_sub(self.worked_ns);
+        if was_put_off {
             self.lanes[Lane::Slow as usize].spent_ns += taken_ns;
         }
-        is_slow
+        taken_ns >= LONG_NS
     }
 
     /// Puts the turn of a slow connection off until all others had theirs.

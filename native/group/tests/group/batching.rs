@@ -6,7 +6,7 @@ use todana_command::{BitOperator, Command, LONG_UNITS};
 use todana_group::record::TableOptions;
 use todana_group::{
     Applied, BATCH_BYTES_MAX, BATCH_RECORDS_MAX, Deliver, Gate, GroupOptions, Outcome, Sealed,
-    Slice, Submission, Submit, Ticket, record,
+    Slice, Submission, Submit, Ticket, TooLong, record,
 };
 
 use crate::harness::{
@@ -70,38 +70,76 @@ fn long_submissions_wait_for_each_other_and_others_pass_them() {
     harness.submit(4, set(0, b"a", b"1"), 1);
     let others = harness.seal();
     let long = harness.group.take(1).expect("behind those that waited, without a minimum");
-    assert_eq!(harness.group.take(2), None, "one batch of long ones at a time");
+    assert_eq!(harness.group.take(2), None, "the next one is too long to go with it");
+    let wakes = harness.wakes();
     harness.submit(5, set(0, b"a", b"1"), 1);
+    assert_eq!(harness.wakes(), wakes + 1, "it does not wait for long ones");
     assert_eq!(harness.group.take(2), None, "little waits for the others");
     assert_eq!(applied(&mut harness, &others), [4]);
-    let ahead = harness.group.take(1).expect("only long ones are on their way");
+    let ahead = harness.group.take(1).expect("only a long one is on its way");
     let wakes = harness.wakes();
-    assert_eq!(applied(&mut harness, &long), [1, 2], "it is full with the second");
+    assert_eq!(applied(&mut harness, &long), [1]);
     assert_eq!(harness.wakes(), wakes + 1, "the batcher may have come before");
+    harness.submit(6, set(0, b"a", b"1"), 1);
+    let others = harness.group.take(1).expect("before the long one that may go now");
+    let long = harness.group.take(2).expect("the long one");
     assert_eq!(applied(&mut harness, &ahead), [5]);
-    assert_eq!(harness.wakes(), wakes + 1);
+    assert_eq!(applied(&mut harness, &others), [6]);
+    assert_eq!(applied(&mut harness, &long), [2]);
     let long = harness.seal();
+    let wakes = harness.wakes();
     assert_eq!(applied(&mut harness, &long), [3]);
-    assert_eq!(harness.wakes(), wakes + 1, "no other one waits");
+    assert_eq!(harness.wakes(), wakes, "no other one waits");
     assert_eq!(harness.group.take(0), None);
+    submit_long(&harness, 7, LONG_UNITS);
+    assert_eq!(harness.wakes(), wakes + 1);
+}
+
+#[test]
+fn long_submissions_share_batches_and_are_on_their_way_together_within_a_limit() {
+    let mut harness = Harness::new();
+    (1..=4).for_each(|number| submit_long(&harness, number, 5_000));
+    let first = harness.seal();
+    assert_eq!(harness.group.take(0), None);
+    assert_eq!(applied(&mut harness, &first), [1, 2, 3]);
+    let second = harness.seal();
+    submit_long(&harness, 5, 11_385);
+    assert_eq!(harness.group.take(0), None, "16,385 units");
     submit_long(&harness, 6, LONG_UNITS);
-    assert_eq!(harness.wakes(), wakes + 2);
-    let long = harness.seal();
-    assert_eq!(applied(&mut harness, &long), [6]);
+    assert!(harness.group.withdraw(Ticket { place: (0, 0), number: 5 }));
+    let third = harness.seal();
+    assert_eq!(applied(&mut harness, &second), [4]);
+    assert_eq!(applied(&mut harness, &third), [6]);
+    assert_eq!(harness.group.figures().queue_bytes, 0);
 }
 
 #[test]
 fn others_cannot_keep_long_submissions_waiting() {
-    let mut harness = Harness::new();
-    let large = vec![b'x'; BATCH_BYTES_MAX];
-    (1..=2).for_each(|number| submit_long(&harness, number, u64::MAX));
-    (3..=6).for_each(|number| harness.submit(number, set(0, b"k", &large), 1));
-    let mut order = Vec::new();
-    for _ in 0..6 {
-        let sealed = harness.seal();
-        order.extend(applied(&mut harness, &sealed));
+    for seal in [seal, seal_large] {
+        let mut harness = Harness::new();
+        let large = vec![b'x'; BATCH_BYTES_MAX];
+        for number in 1..=2 {
+            let long = harness.submission(number, set(0, b"long", &large), 1);
+            harness.group.submit(&mut vec![Submission { units: u64::MAX, ..long }]);
+        }
+        (3..=6).for_each(|number| harness.submit(number, set(0, b"k", &large), 1));
+        let mut order = Vec::new();
+        for _ in 0..6 {
+            let sealed = seal(&harness);
+            order.extend(applied(&mut harness, &sealed));
+        }
+        assert_eq!(order, [3, 1, 4, 2, 5, 6]);
     }
-    assert_eq!(order, [3, 1, 4, 2, 5, 6]);
+}
+
+fn seal(harness: &Harness) -> Sealed {
+    harness.seal()
+}
+
+/// As a caller that has no time for a submission, and another one that has, after more have come.
+fn seal_large(harness: &Harness) -> Sealed {
+    let Err(TooLong { .. }) = harness.group.take_within(0, 1_000) else { panic!("it is large") };
+    harness.seal()
 }
 
 #[test]

@@ -120,10 +120,15 @@ fn end(group: &Group) {
     group.forget_all();
 }
 
-/// `group_attach(Pid) -> ok`: this process receives `todana_ready` when something waits.
+/// `group_attach(Pid) -> ok`: this process receives `todana_ready` when something waits. A call of
+/// its predecessor that goes on after that was killed has ended, so that `group_in_flight` is
+/// complete.
 #[rustler::nif]
 fn group_attach(batcher: LocalPid) -> Atom {
     *BATCHER.lock() = Some(batcher);
+    if let Some(group) = super::running::group() {
+        group.await_sealed();
+    }
     atoms::ok()
 }
 

@@ -17,10 +17,6 @@ use todana_group::record::{put_batch, put_command, put_command_within, put_read}
 /// Bytes of records from which on no further request joins them.
 const RECORDS_BYTES_MAX: usize = 256 << 10;
 
-/// Units of a command that count: many short commands are no long one, because a batch has no more
-/// records than it has room for.
-const COUNTED_UNITS_MIN: u64 = 256;
-
 /// Most bytes of one record in addition to its longest value: other values, keys, names of fields.
 const RECORD_OTHER_BYTES_MAX: usize = 1 << 20;
 
@@ -41,7 +37,7 @@ struct Commit {
     records: Vec<u8>,
     /// The fingerprint of each record.
     prints: Vec<u64>,
-    /// The units of work that the longer ones of the commands probably take.
+    /// The units of work that scripts and transactions among them probably take.
     units: u64,
     /// Bytes of the replies.
     tape_bytes: usize,
@@ -75,7 +71,7 @@ pub struct Handover {
     pub records: Vec<u8>,
     /// Number of records.
     pub count: usize,
-    /// The units of work that its longer commands probably take.
+    /// The units of work that its scripts and transactions probably take.
     pub units: u64,
 }
 
@@ -266,7 +262,7 @@ impl Commits {
         match access {
             Access::Read if self.is_recording() => {
                 let put = |out: &mut Vec<u8>| put_read(out, database as u64, command);
-                let units = log.units(database, command);
+                let units = log.script_units(command);
                 return self.record(context, print, units, reply, put);
             }
             Access::Read | Access::Walk => {
@@ -295,7 +291,7 @@ impl Commits {
             return if self.is_recording() { Ran::Later } else { Ran::Refused(why) };
         }
         let home = if clears_all { log.database_of(true) } else { database } as u64;
-        let units = log.units(database, command);
+        let units = log.script_units(command);
         self.record(context, print, units, reply, |out| match log.own_limit(context, command) {
             Some(limit) => put_command_within(out, home, command, limit),
             None => put_command(out, home, command),
@@ -462,9 +458,7 @@ impl Commits {
         let fits = bytes <= context.value_bytes_max.saturating_add(RECORD_OTHER_BYTES_MAX);
         if fits {
             commit.prints.push(print);
-            if units >= COUNTED_UNITS_MIN {
-                commit.units = commit.units.saturating_add(units);
-            }
+            commit.units = commit.units.saturating_add(units);
         } else {
             commit.records.truncate(before);
         }

@@ -3,9 +3,7 @@
 use super::level::ReadLevel;
 use super::values::builds_values;
 use super::{NotDone, Ran};
-use todana_command::{
-    Command, Context, DATABASES, Databases, LONG_UNITS, is_logged, probable_units_of,
-};
+use todana_command::{Command, Context, DATABASES, Databases, is_logged};
 use todana_group::{Gate, Submit, read_in_one_load};
 
 /// The log, and the databases whose writes go through it.
@@ -103,9 +101,11 @@ impl Log<'_> {
         Context { now_ms: self.now_ms, ..context }
     }
 
-    /// The units of work that a command probably takes where the log is applied.
-    pub(super) fn units(&self, database: usize, command: &Command<'_>) -> u64 {
-        probable_units_of(command, database, self.databases, LONG_UNITS)
+    /// The units of work that a script probably takes where the log is applied; 0 for any other
+    /// command, which takes a millisecond or two at most.
+    pub(super) fn script_units(&self, command: &Command<'_>) -> u64 {
+        let Command::Script(script) = command else { return 0 };
+        self.databases.interpreter().map_or(0, |it| it.probable_units(script))
     }
 
     /// The limits that hold for values in the log.

@@ -309,10 +309,8 @@ impl<D: Door> EventLoop<D> {
                 let Some(connection) = self.connections.get_mut(slot) else { continue };
                 if std::mem::take(&mut connection.is_paused) {
                     connection.queued = false;
-                    match lane {
-                        Lane::Short | Lane::Long => self.take_turn(slot, RESUMED, true),
-                        Lane::Slow => self.take_turn(slot, PUT_OFF, false),
-                    }
+                    let ready = if lane == Lane::Slow { PUT_OFF } else { RESUMED };
+                    self.take_turn(slot, ready, Some(lane));
                 }
             }
         }
@@ -321,11 +319,12 @@ impl<D: Door> EventLoop<D> {
 
     /// Gives a connection its turn and acts on the verdict.
     fn turn(&mut self, slot: usize, ready: Ready) {
-        self.take_turn(slot, ready, false);
+        self.take_turn(slot, ready, None);
     }
 
-    fn take_turn(&mut self, slot: usize, ready: Ready, is_resumed: bool) {
-        self.work.begin_turn(is_resumed);
+    /// The same for a connection that was paused in this lane.
+    fn take_turn(&mut self, slot: usize, ready: Ready, lane: Option<Lane>) {
+        self.work.begin_turn(matches!(lane, Some(Lane::Short | Lane::Long)));
         let Some(connection) = self.connections.get_mut(slot) else { return };
         let part = &self.shared.loops[self.number];
         let mut turn = Turn {
@@ -353,7 +352,8 @@ impl<D: Door> EventLoop<D> {
             );
             Verdict::Close
         });
-        let is_slow = self.work.end_turn(began, &self.clock);
+        let was_put_off = lane == Some(Lane::Slow);
+        let is_slow = self.work.end_turn(began, was_put_off, &self.clock);
         part.statistics.slow_turns.add(u64::from(is_slow));
         // One that has only received a part of a request, or found nothing left, says nothing.
         let has_executed = part.statistics.commands.get() != commands_before;
