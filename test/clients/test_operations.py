@@ -14,7 +14,7 @@ import pytest
 import served
 import wire
 from test_configuration import run
-from wire import OK, Error
+from wire import OK, Error, wait_until
 
 pytestmark = [pytest.mark.one_backend]
 todana_only = pytest.mark.todana_only
@@ -215,7 +215,9 @@ def test_the_log_is_rotated(start_server, tmp_path):
             os.kill(server.pid, signal.SIGHUP)
             time.sleep(0.002)
         assert time.monotonic() < deadline
-    assert sorted(name for name in os.listdir(tmp_path) if name.startswith("log")) == ["log", "log.0", "log.1"]
+    # One file is renamed after the other.
+    files = lambda: sorted(name for name in os.listdir(tmp_path) if name.startswith("log"))  # noqa: E731
+    assert wait_until(lambda: files() == ["log", "log.0", "log.1"]), files()
     assert os.path.getsize(tmp_path / "log.1") < 32 << 10
 
 

@@ -8,6 +8,7 @@ import redis
 import wire
 from wire import OK, QUEUED, Error, Push, Status, encode, wait_until
 
+RELEASE_TIMEOUT_S = 600
 ONLY = "only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
 
 
@@ -234,4 +235,5 @@ def test_patterns_take_their_own_size_and_go_with_their_client(start_server):
             assert len(held) == 4 and all(10_000_000 <= each < 20_000_000 for each in held)
             for client in clients:
                 client.close()
-            assert wait_until(lambda: server.resident_bytes() < 1.3 * before), server.resident_bytes() / before
+            # After a release, the server rests for a thousand times as long as it took, which is long on a busy machine.
+            assert wait_until(lambda: server.resident_bytes() < 1.3 * before, RELEASE_TIMEOUT_S), server.resident_bytes() / before
