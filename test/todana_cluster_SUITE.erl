@@ -751,6 +751,8 @@ an_older_copy_is_refused(Config) ->
     ok = copy(c, Config),
     kill(B),
     C = node(c, [], Config),
+    %% If that took long, a has refused writes meanwhile.
+    await(fun() -> call(A, set, [k, 0]) =:= ok end),
     [ok = call(A, set, [K, K]) || K <- lists:seq(1, 20)],
     await(fun() -> call(C, get, [20]) =:= {ok, 20} end),
     kill(C),
