@@ -15,6 +15,7 @@
     records_outlive_kill_9/1,
     everysec_keeps_records/1,
     killed_processes_lose_and_double_nothing/1,
+    a_start_waits_for_the_one_before_it/1,
     the_guard_of_segment_files_outlives_the_others/1,
     a_log_that_is_copied_survives_its_supervisor/1,
     a_log_that_fails_often_is_started_again/1,
@@ -51,6 +52,7 @@
 ]).
 %% Called in the peer node
 -export([copy_and_kill/0]).
+-export([begin_start/0]).
 -export([start/2, await/1, add/2, set/2, value/1, is_value/2, load/2, kill/2,
          refuse/2, kill_names/1, digest/0,
          snapshots_at_once/1, pause/1, put_zeros/1, size_of_zeros/0,
@@ -64,6 +66,7 @@ all() ->
         records_outlive_kill_9,
         everysec_keeps_records,
         killed_processes_lose_and_double_nothing,
+        a_start_waits_for_the_one_before_it,
         the_guard_of_segment_files_outlives_the_others,
         a_log_that_is_copied_survives_its_supervisor,
         a_log_that_fails_often_is_started_again,
@@ -159,6 +162,20 @@ killed_processes_lose_and_double_nothing(Config) ->
     Again = start_peer(Config, #{}),
     ?assertEqual(Value, call(Again, value, [<<"n">>])),
     peer:stop(Again).
+
+%% A group that is killed leaves the process that starts the log. Two of them
+%% would remove each other's new files.
+a_start_waits_for_the_one_before_it(Config) ->
+    Peer = start_peer(Config, #{}),
+    Earlier = call(Peer, begin_start, []),
+    _ = peer:call(Peer, ?MODULE, kill_names, [[todana_group]]),
+    ok = call(Peer, await, [recovering]),
+    timer:sleep(4_000),
+    ?assertMatch(#{state := recovering},
+                 peer:call(Peer, todana_group, info, [])),
+    true = peer:call(Peer, erlang, exit, [Earlier, kill]),
+    ok = call(Peer, await, [serving]),
+    peer:stop(Peer).
 
 %% While it does not run, it misses the end of a segment writer.
 the_guard_of_segment_files_outlives_the_others(Config) ->
@@ -1278,6 +1295,13 @@ write_until(Stop, {Added, Unknown}) ->
                     write_until(Stop, {Added, Unknown})
             end
     end.
+
+%% In place of a process of todana_group that has not finished.
+begin_start() ->
+    spawn(fun() ->
+        true = register(todana_group_start, self()),
+        receive never -> ok end
+    end).
 
 kill_names(Names) ->
     [exit(Pid, kill) || Name <- Names, Pid <- [whereis(Name)], is_pid(Pid)].

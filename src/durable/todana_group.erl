@@ -22,6 +22,8 @@
 
 -export_type([room/0]).
 
+%% The name of the process that starts the server.
+-define(STARTING, todana_group_start).
 -define(TICK_MS, 1_000).
 %% Between two looks for a new file of the log, or a new snapshot.
 -define(MARK_MS, 200).
@@ -187,11 +189,20 @@ handle_info(_Message, State) ->
 terminate(Reason, #state{durability = Durability} = State) ->
     #state{starter = Starter, answered = Answered} = State,
     ok = todana_nif:group_gate(closed, <<"the node stops">>, 0),
-    _ = is_pid(Starter) andalso exit(Starter, kill),
+    %% An earlier group may have been killed, and its process goes on.
+    lists:foreach(fun end_starter/1, [Starter, whereis(?STARTING)]),
     IsOrderly = Reason =:= shutdown andalso is_integer(Answered),
     _ = IsOrderly andalso todana_stop:prepare(todana_data_dir:opened()),
     ok = todana_ra:stop(Durability),
     _ = IsOrderly andalso todana_log_mark:stopped(todana_data_dir:opened()),
+    ok.
+
+-spec end_starter(none | undefined | pid()) -> ok.
+end_starter(Starter) when is_pid(Starter) ->
+    Monitor = monitor(process, Starter),
+    true = exit(Starter, kill),
+    receive {'DOWN', Monitor, process, Starter, _} -> ok end;
+end_starter(_) ->
     ok.
 
 -spec watch(#state{}) -> #state{}.
@@ -240,7 +251,23 @@ ask_server(State) ->
     State#state{asker = Pid}.
 
 -spec start_and_exit(todana_data_dir:opened()) -> no_return().
-start_and_exit(Opened) -> exit({started, todana_ra:start(Opened)}).
+start_and_exit(Opened) ->
+    ok = await_others(),
+    exit({started, todana_ra:start(Opened)}).
+
+%% The group may have been killed, and the process that it had started goes on.
+%% It would remove files that it takes for what a crash has left, such as a file
+%% of the log that the second one has just begun.
+-spec await_others() -> ok.
+await_others() ->
+    try register(?STARTING, self()) of
+        true -> ok
+    catch
+        error:badarg ->
+            Monitor = monitor(process, ?STARTING),
+            receive {'DOWN', Monitor, process, _, _} -> ok end,
+            await_others()
+    end.
 
 %% An entry that is on disk here, when this node has everything that was
 %% acknowledged before.

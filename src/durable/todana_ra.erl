@@ -22,6 +22,8 @@
 -define(WAL_BATCH_MAX, 1_024).
 -define(SEGMENT_ENTRIES_MAX, 4_096).
 -define(SEGMENT_BYTES_MAX, 64_000_000).
+%% How long Ra's processes may take to end with their supervisor.
+-define(END_TIMEOUT_MS, 30_000).
 %% How long a leader that hands over confirms nothing, if the other member does
 %% not take over. A follower that lacks entries asks for them again then.
 -define(AWAIT_MS_MAX, 3_000).
@@ -214,10 +216,37 @@ check(#{durability := Durability} = Opened) ->
             %% It may have failed, and be about to start again.
             _ = ra_system:stop(system(Durability)),
             ok = todana_flush_guard:end_writer(),
+            ok = await_end(Durability),
             maybe
                 ok ?= todana_ra_files:prepare(server(), Opened),
                 todana_confirmed:check(Opened)
             end
+    end.
+
+%% The processes of a supervisor that was killed end after it. Until then the
+%% file of the log may get longer.
+-spec await_end(todana_data_dir:durability()) -> ok.
+await_end(Durability) ->
+    #{wal := Wal, log_meta := Meta, log_ets := Tables} = names(Durability),
+    Ending = [
+        {Pid, monitor(process, Pid)}
+     || Name <- [name(), Wal, Meta, Tables],
+        Pid <- [whereis(Name)], is_pid(Pid)
+    ],
+    Timer = erlang:send_after(?END_TIMEOUT_MS, self(), end_timeout),
+    lists:foreach(fun await_down/1, Ending),
+    _ = erlang:cancel_timer(Timer),
+    receive end_timeout -> ok after 0 -> ok end.
+
+-spec await_down({pid(), reference()}) -> ok.
+await_down({Pid, Monitor}) ->
+    receive
+        {'DOWN', Monitor, process, Pid, _} ->
+            ok;
+        end_timeout ->
+            true = exit(Pid, kill),
+            self() ! end_timeout,
+            receive {'DOWN', Monitor, process, Pid, _} -> ok end
     end.
 
 -spec is_system_running(todana_data_dir:opened()) -> boolean().

@@ -63,9 +63,17 @@ cause(Reason) ->
         [Words | _] -> Words;
         [] when element(1, Reason) =:= server; element(1, Reason) =:= system ->
             "Ra does not start, for the reason in its errors before this line";
-        %% A reason may contain the whole state of a process.
-        [] -> lists:flatten(io_lib:format("~0tP", [Reason, 30]))
+        [] -> lists:flatten(unknown(Reason))
     end.
+
+%% A reason may contain the whole state of a process.
+-spec unknown(term()) -> iolist().
+unknown({Reason, [{Module, Function, _, _} | _]}) ->
+    io_lib:format("the server of the log ended with ~0tP in ~ts:~ts", [
+        Reason, 12, Module, Function
+    ]);
+unknown(Reason) ->
+    io_lib:format("~0tP", [Reason, 30]).
 
 %% The words for the causes in this term.
 -spec known(term()) -> [string()].
@@ -93,6 +101,9 @@ causes() ->
         {gap_detected, "entries of the log are missing: " ++ Remedy},
         {gap_between_snapshot_and_log,
             "entries of the log are missing: " ++ Remedy},
+        %% A leader whose follower is ahead of it.
+        {make_rpc_effect, "another member has entries of the log that this one "
+            "does not have: the members find out which of them has to stop"},
         {enospc, "the disk is full"},
         {edquot, "the quota of the disk is exhausted"},
         {erofs, "the file system is read-only"},
