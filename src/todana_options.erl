@@ -170,7 +170,9 @@ cluster() ->
         row(G, cluster_create, {choice, [no, yes]}, "no",
             "With `yes`, the data directory becomes the first one of a "
             "cluster, which others join. Has no effect if it belongs to a "
-            "cluster already."),
+            "cluster already. Replace it by `cluster_join` with the name of "
+            "another member after the first start, so that a lost directory "
+            "does not begin a second cluster."),
         row(G, cluster_join, node, "off",
             "A node of the cluster that a new data directory joins. Has no "
             "effect if it belongs to a cluster already."),

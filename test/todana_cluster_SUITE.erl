@@ -31,6 +31,7 @@
     nodes_are_started_in_any_order/1,
     the_map_has_the_members/1,
     a_lost_directory_does_not_begin_anew/1,
+    another_name_does_not_harm_a_directory/1,
     a_change_needs_a_majority/1,
     a_replica_that_is_down_stops_nobody/1,
     two_nodes_that_were_given_up_stay_out/1,
@@ -84,6 +85,7 @@ all() ->
         nodes_are_started_in_any_order,
         the_map_has_the_members,
         a_lost_directory_does_not_begin_anew,
+        another_name_does_not_harm_a_directory,
         a_change_needs_a_majority,
         a_replica_that_is_down_stops_nobody,
         two_nodes_that_were_given_up_stay_out,
@@ -516,8 +518,22 @@ a_lost_directory_does_not_begin_anew(Config) ->
     ok = call(A, set, [k, 1]),
     kill(A),
     empty(a, Config),
+    %% The others know it as a member.
+    Sentence = refused(a, [{cluster_create, yes}], Config),
+    ?assertMatch([_ | _], string:find(Sentence, "is a member of the cluster")),
+    %% While they are down, nobody can know that.
+    kill(B),
+    kill(C),
     A = node(a, [{cluster_create, yes}], Config),
     await(fun() -> is_open(A) end),
+    [B, C] = [node(Letter, [], Config) || Letter <- [b, c]],
+    [await(fun() -> is_open(N) end) || N <- [B, C]],
+    State = fun(At, Of) ->
+        #{members := Members} = rpc(At, todana_cluster, status, []),
+        hd([S || #{node := N, state := S} <- Members, N =:= Of])
+    end,
+    await(fun() -> State(B, A) =:= stranger end),
+    ?assertEqual(serving, State(A, A)),
     ok = call(A, set, [k, other]),
     [
         begin
@@ -531,6 +547,20 @@ a_lost_directory_does_not_begin_anew(Config) ->
     ?assertEqual(error, call(A, get, [sum])),
     ok = leave(B, A),
     await(fun() -> element(1, verify(C)) =:= ok end).
+
+%% The cluster has no member of that name, which says nothing about the member.
+another_name_does_not_harm_a_directory(Config) ->
+    [A, B, C] = cluster([a, b, c], Config),
+    ok = call(A, set, [k, 1]),
+    kill(C),
+    {Peer, _} = peer(cc),
+    {error, Sentence} = peer:call(Peer, ?MODULE, start, [
+        data_dir(c, Config), []
+    ], ?WAIT_MS),
+    ?assertMatch([_ | _], string:find(Sentence, "belongs to the node")),
+    C = node(c, [], Config),
+    await(fun() -> call(C, get, [k]) =:= {ok, 1} end),
+    await(fun() -> element(1, verify(B)) =:= ok end).
 
 %% What only the leader has heard of is no change.
 a_change_needs_a_majority(Config) ->

@@ -2,7 +2,7 @@
 -module(todana_admission).
 -moduledoc false.
 
--export([version/0, cluster/0, invite/1, admit/3, is_removed/3]).
+-export([version/0, cluster/0, claim/1, invite/1, admit/3, is_removed/3]).
 
 -export_type([facts/0, invitation/0]).
 
@@ -35,6 +35,24 @@ version() -> ?VERSION.
 cluster() ->
     #{cluster := Cluster} = todana_data_dir:opened(),
     Cluster.
+
+-doc "The cluster of this node, if it has a member of this name.".
+-spec claim(node()) -> {member_of, binary()} | none.
+claim(Node) ->
+    try {cluster(), todana_members:listed()} of
+        {none, _} ->
+            none;
+        {Cluster, {ok, Members}} ->
+            case lists:member(Node, Members) of
+                true -> {member_of, Cluster};
+                false -> none
+            end;
+        {_, unknown} ->
+            none
+    catch
+        %% It is starting.
+        error:badarg -> none
+    end.
 
 -doc """
 What a node with an empty data directory needs to join; why it may not; or why

@@ -186,7 +186,9 @@ has_most() ->
 has_most(unknown) ->
     {error, "the log of this node is not open yet: try again"};
 has_most(Own) ->
-    Others = [N || N <- todana_members:known(), lists:member(N, nodes())],
+    Others = without_strangers(
+        [N || N <- todana_members:known(), lists:member(N, nodes())]
+    ),
     Answers = erpc:multicall(
         Others, todana_members, log_end, [], ?LOG_END_TIMEOUT_MS
     ),
@@ -204,6 +206,19 @@ has_most(Own) ->
         _ ->
             ok
     end.
+
+%% The log of another cluster says nothing about this one.
+-spec without_strangers([node()]) -> [node()].
+without_strangers(Nodes) ->
+    Cluster = todana_admission:cluster(),
+    Answers = erpc:multicall(
+        Nodes, todana_admission, cluster, [], ?LOG_END_TIMEOUT_MS
+    ),
+    [
+        Node
+     || {Node, Answer} <- lists:zip(Nodes, Answers),
+        case Answer of {ok, Other} -> Other =:= Cluster; _ -> true end
+    ].
 
 -spec member(node(), [todana_members:member()]) ->
     {ok, todana_members:member()} | {error, iodata()}.
@@ -292,19 +307,26 @@ place(#{node := Node}, Map) ->
         maps:get(Node, Map, #{})
     ).
 
-%% What each node says of itself.
+%% What each node says of itself, if it is the member of this cluster.
 -spec facts_of([node()]) -> [map()].
 facts_of(Nodes) ->
+    Cluster = todana_admission:cluster(),
     [
         case Answer of
-            {ok, Facts} -> Facts;
+            {ok, #{cluster := Other}} when Other =/= Cluster -> stranger(Other);
+            {ok, Facts} -> maps:remove(cluster, Facts);
             _ -> #{state => down}
         end
      || Answer <- erpc:multicall(Nodes, ?MODULE, facts, [], ?FACTS_TIMEOUT_MS)
     ].
 
+%% A node with the name of a member, and a data directory of its own.
+-spec stranger(none | binary()) -> map().
+stranger(none) -> stranger(~"none");
+stranger(Cluster) -> #{state => stranger, other_cluster => Cluster}.
+
 -spec is_up(map()) -> boolean().
-is_up(#{state := State}) -> State =/= down.
+is_up(#{state := State}) -> State =/= down andalso State =/= stranger.
 
 -doc false.
 %% What this node says of itself.
@@ -314,9 +336,11 @@ facts() ->
         [
             state, reason, progress, applied_index, log_time_ms, commit_us,
             clock_differs_ms, disk_free_bytes, in_flight, oldest_ms, version,
-            format_used
+            format_used, cluster
         ],
-        (todana_group:info())#{version => version()}
+        (todana_group:info())#{
+            version => version(), cluster => todana_admission:cluster()
+        }
     ).
 
 -spec version() -> string().

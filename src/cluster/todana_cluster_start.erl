@@ -13,6 +13,9 @@
 -define(JOIN_PAUSE_MS, 500).
 -define(JOIN_PROGRESS_MS, 5_000).
 -define(ANSWER_TIMEOUT_MS, 2_000).
+%% Members of a cluster connect to those that they miss once a second.
+-define(CLAIM_TIMEOUT_MS, 2_500).
+-define(CLAIM_PAUSE_MS, 50).
 %% The name of the process that asks to join.
 -define(JOINING, todana_cluster_join).
 -define(CLUSTER_BYTES, 8).
@@ -22,11 +25,15 @@
     {ok, todana_data_dir:origin()} | {error, string()}.
 prepare(#{data_dir := DataDir} = Options) ->
     Known = todana_data_dir:identity(DataDir),
+    ClaimMs = claim_ms(with_cookie(Known, Options)),
     maybe
         ok ?= is_one_way(Options),
         ok ?= has_cookie(Known, with_cookie(Known, Options)),
+        ok ?= is_own_name(Known, node_name(Known, Options), DataDir),
         ok ?= name(node_name(Known, Options), with_cookie(Known, Options)),
         {ok, Origin} ?= origin(Known, Options),
+        ok ?= is_unclaimed(Origin, ClaimMs),
+        ok = say_created(Known, Options),
         ok ?= is_member_still(Known, Options),
         ok ?= agrees_still(Known, Options),
         {ok, Origin}
@@ -46,6 +53,7 @@ check(#{data_dir := DataDir} = Options) ->
             ok ?= todana_data_dir:check(DataDir),
             ok ?= is_one_way(Options),
             ok ?= has_cookie(Known, with_cookie(Known, Options)),
+            ok ?= is_own_name(Known, node_name(Known, Options), DataDir),
             check_name(node_name(Known, Options), Options)
         end,
     case Checked of
@@ -145,6 +153,98 @@ with_cookie({ok, #{cookie_file := File}}, #{cookie_file := auto} = Options) ->
     Options#{cookie_file := File};
 with_cookie(_Known, Options) ->
     Options.
+
+%% Under another name, the cluster would say that this node is no member.
+-spec is_own_name({ok, map()} | none, atom(), file:filename()) ->
+    ok | {error, iodata()}.
+is_own_name({ok, #{cluster := _, node := Name}}, Wanted, DataDir) ->
+    case given_name(Wanted) of
+        Name ->
+            ok;
+        This ->
+            {error, [
+                "node: ", DataDir, " belongs to the node ",
+                atom_to_list(Name), ", and this node is ", atom_to_list(This),
+                ": start it as ", atom_to_list(Name), ", or let ",
+                atom_to_list(This), " join with an empty directory"
+            ]}
+    end;
+is_own_name(_Known, _Wanted, _DataDir) ->
+    ok.
+
+%% A node of another release has one before.
+-spec given_name(atom()) -> atom().
+given_name(Wanted) when node() =:= nonode@nohost -> Wanted;
+given_name(_Wanted) -> node().
+
+%% How long other members may take to connect to this node. Nobody else can have
+%% a cookie that this start makes, and a node that had its name before was seen
+%% since then.
+-spec claim_ms(todana_config:options()) -> non_neg_integer().
+claim_ms(#{cookie_file := File}) when node() =:= nonode@nohost ->
+    case filelib:is_regular(cookie_file(File)) of
+        true -> ?CLAIM_TIMEOUT_MS;
+        false -> 0
+    end;
+claim_ms(_Options) ->
+    {RunsMs, _} = erlang:statistics(wall_clock),
+    max(0, ?CLAIM_TIMEOUT_MS - RunsMs).
+
+%% A first start that is none: the directory is lost, and the other members
+%% wait for this node. Two clusters would have members of one name.
+-spec is_unclaimed(todana_data_dir:origin(), non_neg_integer()) ->
+    ok | {error, iodata()}.
+is_unclaimed({create, _Cluster}, ClaimMs) ->
+    await_claim([], deadline(ClaimMs));
+is_unclaimed(_Origin, _ClaimMs) ->
+    ok.
+
+-spec await_claim(Asked :: [node()], DeadlineMs :: integer()) ->
+    ok | {error, iodata()}.
+await_claim(Asked, DeadlineMs) ->
+    New = nodes() -- Asked,
+    Processes = [{N, ask_peer(N, claim, [node()])} || N <- New],
+    Claims = [
+        {N, Cluster}
+     || {N, Process} <- Processes,
+        {ok, {member_of, Cluster}} <- [
+            answer(Process, deadline(?ANSWER_TIMEOUT_MS))
+        ]
+    ],
+    case {Claims, erlang:monotonic_time(millisecond) < DeadlineMs} of
+        {[{Node, Cluster} | _], _} ->
+            {error, claimed(Node, Cluster)};
+        {[], true} ->
+            timer:sleep(?CLAIM_PAUSE_MS),
+            await_claim(New ++ Asked, DeadlineMs);
+        {[], false} ->
+            ok
+    end.
+
+-spec claimed(node(), binary()) -> iodata().
+claimed(Node, Cluster) ->
+    io_lib:format(
+        "cluster_create: ~s is a member of the cluster ~ts, as ~s says, with "
+        "another data directory. Start it with that one. If it is lost, run "
+        "`bin/todana cluster leave ~s` on ~s, and start this node with "
+        "--cluster-join ~s in place of --cluster-create",
+        [node(), Cluster, Node, node(), Node, Node]
+    ).
+
+%% While the option stays in the file, a lost disk looks like a first start.
+-spec say_created({ok, map()} | none, todana_config:options()) -> ok.
+say_created(
+    {ok, #{cluster := _, members := [_, _ | _] = Members}},
+    #{cluster_create := yes}
+) ->
+    [Other | _] = Members -- [node()],
+    logger:notice(
+        "todana: cluster_create has no effect any more; put `cluster_join = "
+        "~s` in its place, so that this node does not begin a cluster of its "
+        "own if its data directory is lost", [Other]
+    );
+say_created(_Known, _Options) ->
+    ok.
 
 %% With a new cookie a member would wait for the others for ever.
 -spec has_cookie({ok, map()} | none, todana_config:options()) ->

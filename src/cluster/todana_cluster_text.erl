@@ -54,8 +54,10 @@ place(#{}) ->
     "".
 
 -spec columns(map(), non_neg_integer(), integer()) -> [iodata()].
-columns(#{~"role" := Role, ~"state" := ~"down"}, _Last, _LastMs) ->
-    [Role, "down", "", "", "", ""];
+columns(#{~"role" := Role, ~"state" := State}, _Last, _LastMs) when
+    State =:= ~"down"; State =:= ~"stranger"
+->
+    [Role, State, "", "", "", ""];
 columns(#{~"role" := Role} = Member, Last, LastMs) ->
     Entry = entry(Member),
     [
@@ -171,12 +173,16 @@ may_fail(#{}) ->
 -spec spares([map()]) -> integer().
 spares(Members) ->
     Voters = voters(Members),
-    Down = [M || #{~"state" := ~"down"} = M <- Voters],
+    Down = [M || M <- Voters, not is_up(M)],
     (length(Voters) - 1) div 2 - length(Down).
+
+-spec is_up(map()) -> boolean().
+is_up(#{~"state" := State}) ->
+    State =/= ~"down" andalso State =/= ~"stranger".
 
 -spec without_leader([map()]) -> iodata().
 without_leader(Voters) ->
-    Up = [M || #{~"state" := State} = M <- Voters, State =/= ~"down"],
+    Up = [M || M <- Voters, is_up(M)],
     case 2 * length(Up) > length(Voters) of
         true ->
             "nobody leads now: the members elect a leader, which takes some "
@@ -196,6 +202,8 @@ without_leader(Voters) ->
 -spec without_leader_about(map()) -> [iodata()].
 without_leader_about(#{~"node" := Node, ~"state" := ~"down"}) ->
     [[Node, " is down, or cannot be reached: start it again"]];
+without_leader_about(#{~"state" := ~"stranger"} = Member) ->
+    [stranger(Member)];
 without_leader_about(#{
     ~"node" := Node, ~"state" := ~"failed", ~"reason" := Why
 }) ->
@@ -222,7 +230,22 @@ spare(Voters, Left) ->
      || Voters rem 2 =:= 0
     ].
 
+-spec stranger(map()) -> iodata().
+stranger(#{~"node" := Node, ~"other_cluster" := Other}) ->
+    [
+        "the node that answers as ", Node, " belongs to ",
+        case Other of
+            ~"none" -> "no cluster";
+            _ -> ["the cluster ", Other]
+        end,
+        ": start it with the data directory of this cluster's member. If that "
+        "is lost, run `bin/todana cluster leave ", Node, "`, and let it join "
+        "with an empty directory"
+    ].
+
 -spec about(map(), non_neg_integer()) -> [iodata()].
+about(#{~"state" := ~"stranger"} = Member, _Last) ->
+    [stranger(Member)];
 about(#{~"node" := Node, ~"state" := ~"down", ~"role" := Role}, _Last) ->
     [[Node, " (", Role, ") is down: start it again, or let another node join "
       "and then run `bin/todana cluster replace ", Node, " NEW`"]];

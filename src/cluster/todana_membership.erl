@@ -3,7 +3,9 @@
 %% - It connects to the other members: Ra only sends to connected nodes.
 %% - It asks to become a member, while it has only been invited.
 %% - It asks the others whether it still is one, since a member that was
-%%   removed receives no message about it.
+%%   removed receives no message about it: at once when it meets one.
+%% - It finds out which nodes have the name of a member, and belong to another
+%%   cluster.
 %% - As the leader, it gives votes.
 %% - It announces to the others what it has confirmed (todana_confirmed).
 %% - It logs what has changed (todana_cluster_events).
@@ -24,12 +26,17 @@
 -define(SILENT_MS, 3_000).
 -define(ADMIT_TIMEOUT_MS, 30_000).
 
--type work() :: join | ask | vote | announce | formats | remember.
+-type work() ::
+    join | ask | strangers | vote | announce | formats | remember.
 
 -record(state, {
     options :: todana_config:options(),
     events = todana_cluster_events:new() :: todana_cluster_events:events(),
     ticks = 0 :: non_neg_integer(),
+    %% The members that were connected at the last tick, and those of them that
+    %% belong to another cluster.
+    met = [] :: [node()],
+    strangers = [] :: [node()],
     %% The work that goes on, by its process. Each may wait for other nodes.
     going = #{} :: #{pid() => work()}
 }).
@@ -59,15 +66,22 @@ handle_info(tick, #state{ticks = Ticks, options = Options} = State) ->
     Opened = todana_data_dir:opened(),
     ok = connect(Opened),
     ok = confirm(Opened),
+    Connected = connected(),
+    AsksNow = Ticks rem ?REMOVED_TICKS =:= 0 orelse
+        Connected -- State#state.met =/= [],
     {noreply, lists:foldl(fun({Name, Do}, S) -> run(Name, Do, S) end,
-        log(Opened, State#state{ticks = Ticks + 1}),
-        work(Ticks, Opened, Options)
+        log(Opened, State#state{ticks = Ticks + 1, met = Connected}),
+        work(AsksNow, Opened, Options)
     )};
 handle_info({'DOWN', _, process, Pid, _}, #state{going = Going} = State) ->
     {noreply, State#state{going = maps:remove(Pid, Going)}};
 handle_info({confirmed, UId, Node, Index, Has}, State) ->
     ok = todana_confirmed:note(UId, Node, Index, Has),
     {noreply, State};
+handle_info({strangers, Found}, #state{strangers = Before} = State) ->
+    _ = [say_stranger(Node, Other) || {Node, Other} <- Found,
+                                      not lists:member(Node, Before)],
+    {noreply, State#state{strangers = [Node || {Node, _} <- Found]}};
 handle_info(_Message, State) ->
     {noreply, State}.
 
@@ -82,7 +96,7 @@ log(_Opened, #state{events = Before} = State) ->
         leader => proved_leader(),
         members => Members,
         voters => todana_cluster_map:voters(Members),
-        up => [node() | nodes()],
+        up => [node() | nodes()] -- State#state.strangers,
         votes => todana_members:votes()
     }, Before),
     lists:foreach(fun({Level, Text}) ->
@@ -109,8 +123,11 @@ terminate(_Reason, _State) ->
 confirm(#{joining := [_ | _]}) ->
     ok;
 confirm(Opened) ->
-    Others = [N || N <- todana_members:known(), lists:member(N, nodes())],
-    todana_confirmed:announce(Opened, Others).
+    todana_confirmed:announce(Opened, connected()).
+
+%% The other members that this node is connected to.
+-spec connected() -> [node()].
+connected() -> [N || N <- todana_members:known(), lists:member(N, nodes())].
 
 %% A connection attempt may take seconds.
 -spec connect(todana_data_dir:opened()) -> ok.
@@ -123,13 +140,13 @@ connect(#{joining := Joining}) ->
     ok.
 
 -spec work(
-    non_neg_integer(), todana_data_dir:opened(), todana_config:options()
+    AsksNow :: boolean(), todana_data_dir:opened(), todana_config:options()
 ) -> [{work(), fun(() -> term())}].
-work(_Ticks, #{joining := [_ | _], has_group := false}, _Options) ->
+work(_AsksNow, #{joining := [_ | _], has_group := false}, _Options) ->
     [];
-work(_Ticks, #{joining := [_ | _]} = Opened, _Options) ->
+work(_AsksNow, #{joining := [_ | _]} = Opened, _Options) ->
     [{join, fun() -> join(Opened) end}];
-work(Ticks, Opened, Options) ->
+work(AsksNow, Opened, Options) ->
     [
         Work
      || todana_nif:durable_state() =:= open,
@@ -141,8 +158,14 @@ work(Ticks, Opened, Options) ->
     [{vote, fun todana_votes:balance/0}
      || todana_members:leader() =:= node()] ++
     [{remember, fun() -> remember(Opened, Options) end}] ++
-    [{ask, fun() -> leave_if_removed(Opened) end}
-     || Ticks rem ?REMOVED_TICKS =:= 0].
+    [
+        Work
+     || AsksNow,
+        Work <- [
+            {ask, fun() -> leave_if_removed(Opened) end},
+            {strangers, fun() -> find_strangers(Opened) end}
+        ]
+    ].
 
 -spec run(work(), fun(() -> term()), #state{}) -> #state{}.
 run(Name, Do, #state{going = Going} = State) ->
@@ -183,9 +206,8 @@ is_admitted(Nodes, #{cluster := Cluster, uid := UId}) ->
 %% it may have forgotten what it had confirmed.
 -spec leave_if_removed(todana_data_dir:opened()) -> ok.
 leave_if_removed(#{cluster := Cluster, uid := UId} = Opened) ->
-    Others = [N || N <- todana_members:known(), lists:member(N, nodes())],
     Answers = erpc:multicall(
-        Others, todana_admission, is_removed, [Cluster, node(), UId],
+        connected(), todana_admission, is_removed, [Cluster, node(), UId],
         ?TIMEOUT_MS
     ),
     case lists:member({ok, true}, Answers) of
@@ -200,6 +222,33 @@ leave_if_removed(#{cluster := Cluster, uid := UId} = Opened) ->
         false ->
             ok
     end.
+
+%% A directory that was lost, and a first start in its place: the node has the
+%% name of a member, and none of its records.
+-spec find_strangers(todana_data_dir:opened()) -> ok.
+find_strangers(#{cluster := Cluster}) ->
+    Others = connected(),
+    Answers = erpc:multicall(
+        Others, todana_admission, cluster, [], ?TIMEOUT_MS
+    ),
+    ?MODULE ! {strangers, [
+        {Node, Other}
+     || {Node, {ok, Other}} <- lists:zip(Others, Answers), Other =/= Cluster
+    ]},
+    ok.
+
+-spec say_stranger(node(), none | binary()) -> ok.
+say_stranger(Node, Other) ->
+    logger:error(
+        "todana: ~s is a member of this cluster, and the node that answers "
+        "belongs to ~ts. Start it with the data directory of the member; if "
+        "that is lost, run `bin/todana cluster leave ~s` here, and let it join "
+        "with an empty directory",
+        [Node, case Other of
+             none -> "no cluster";
+             _ -> ["the cluster ", Other]
+         end, Node]
+    ).
 
 -spec remember(todana_data_dir:opened(), todana_config:options()) -> ok.
 remember(Opened, Options) ->

@@ -117,6 +117,13 @@ class Hosts:
         text = "TODANA_CONFIG=/etc/todana.conf exec /opt/todana/bin/todana start"
         self.processes[name] = served.Process(self.command(name, text))
 
+    def replace(self, name, old, new):
+        """Puts a line in the place of another one in the file of a host."""
+        path = Path(f"{self.directory}/{name}/etc/todana.conf")
+        text = path.read_text()
+        assert text.count(old) == 1
+        path.write_text(text.replace(old, re.sub(r"\s+#.*", "", new)))
+
     def await_line(self, name):
         """Waits until it is ready."""
         self.processes[name].wait_for_line(served.READY, TIMEOUT_S)
@@ -161,7 +168,8 @@ def test_the_page_builds_a_cluster(tmp_path):
         hosts.processes["a"].stop()
         assert hosts.run("c", read) == "v\n"
         hosts.run("b", f"/opt/todana/bin/todana backup {shlex.quote(str(tmp_path / 'backup'))}")
-        # The unit starts it again with the same file, in which `cluster_create` has stayed.
+        # With `cluster_join` in the place of `cluster_create`, as the page says.
+        hosts.replace("a", "cluster_create = yes", block("after the first start"))
         hosts.start("a")
         hosts.await_line("a")
         hosts.await_status("c", "1 of 3 voters may fail")
