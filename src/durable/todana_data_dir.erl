@@ -287,6 +287,9 @@ accept(Directory, Durability, #{format := ?FORMAT} = Terms) ->
             {error, [node_file(Directory), " is damaged: ",
                      todana_log_remedy:words(Directory)]}
     end;
+accept(Directory, _Durability, Terms) when map_size(Terms) =:= 0 ->
+    {error, [node_file(Directory), " is empty: ",
+             todana_log_remedy:words(Directory)]};
 accept(Directory, _Durability, _Terms) ->
     {error, [node_file(Directory), " is not a file of Todana"]}.
 
@@ -376,7 +379,21 @@ accept_whole(Directory, Durability, #{
     end;
 accept_whole(Directory, _Durability, #{node := Node}) ->
     {error, [Directory, " belongs to the node ", atom_to_list(Node),
-             ", and this node is ", atom_to_list(node())]}.
+             ", and this node is ", atom_to_list(node()), ": ",
+             under(atom_to_list(Node))]}.
+
+%% The emulator of another release has its name from a flag of its own.
+-spec under(string()) -> iolist().
+under("nonode@nohost") ->
+    "start it without a name";
+under(Name) ->
+    [_, Host] = string:split(Name, "@"),
+    Flag = case lists:member($., Host) orelse lists:member($:, Host) of
+        true -> "-name ";
+        false -> "-sname "
+    end,
+    ["start it under that name, with `bin/todana start --node ", Name, "` or, "
+     "in another release, the flag `", Flag, Name, "` of the emulator"].
 
 -doc """
 The file `node` names the directory of the log. If that of another server is

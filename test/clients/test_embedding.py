@@ -28,10 +28,12 @@ MODULE = """\
 -module(my_app).
 -behaviour(application).
 -export([start/2, stop/1]).
-start(_Type, _Arguments) ->
-    {ok, _} = todana:open(sessions, #{codec => term}),
-    {ok, spawn_link(fun() -> receive stop -> ok end end)}.
 stop(_State) -> ok.
+"""
+SUPERVISOR = """\
+-module(my_sup).
+-export([start_link/0]).
+start_link() -> {ok, spawn_link(fun() -> receive stop -> ok end end)}.
 """
 APPLICATION = """\
 {application, my_app, [
@@ -92,13 +94,16 @@ def build(command, directory, variables):
 
 def rebar3_project(directory, options, applications=None):
     """A release by rebar3. Returns the command that runs it."""
-    relx = applications or block("erlang", "{relx")
+    relx = (applications or block("erlang", "{relx")).replace("_build/default/lib/todana", "_checkouts/todana")
     for folder in ("src", "config", "_checkouts"):
         (directory / folder).mkdir(parents=True)
     (directory / "_checkouts" / "todana").symlink_to(served.ROOT)
     (directory / "rebar.config").write_text("{deps, [todana]}.\n" + relx)
     (directory / "src" / "my_app.app.src").write_text(APPLICATION)
-    (directory / "src" / "my_app.erl").write_text(MODULE)
+    (directory / "src" / "my_app.erl").write_text(MODULE + block("erlang", "await_log() ->"))
+    (directory / "src" / "my_sup.erl").write_text(SUPERVISOR)
+    flags = block("text", "-name").replace("my_app@", f"my_app_{os.getpid()}@")
+    (directory / "config" / "vm.args").write_text(flags)
     lines = ",\n".join(f'{{{name}, "{value}"}}' for name, value in options.items())
     (directory / "config" / "sys.config").write_text(f"[{{todana, [\n{lines}\n]}}].\n")
     build(["rebar3", "release"], directory, environment())
@@ -164,7 +169,40 @@ def check_release(command, chosen):
 
 def test_a_release_by_rebar3(tmp_path):
     chosen = options(tmp_path)
-    check_release(rebar3_project(tmp_path / "project", chosen), chosen)
+    command = rebar3_project(tmp_path / "project", chosen)
+    check_release(command, chosen)
+    check_program(command, chosen["data_dir"])
+    check_damaged(command, chosen["data_dir"])
+
+
+def check_program(command, data):
+    """The release has `bin/todana`, and its node the name that the page gives it."""
+    program = command[0].parent / "todana"
+    checked = subprocess.run([program, "check", data], text=True, capture_output=True, check=False)
+    assert checked.returncode == 0, checked.stderr
+    assert f"{{node,'my_app_{os.getpid()}@127.0.0.1'}}" in (data / "node").read_text()
+    process = run(command)
+    try:
+        deadline = time.monotonic() + served.READY_TIMEOUT_S
+        while True:
+            asked = subprocess.run([program, "status", data], text=True, capture_output=True, check=False)
+            if asked.stdout.startswith("serving"):
+                break
+            assert process.is_alive() and time.monotonic() < deadline, (asked, process.lines)
+            time.sleep(0.05)
+    finally:
+        process.stop()
+
+
+def check_damaged(command, data):
+    """A release whose log cannot be read ends, and says why."""
+    (config,) = data.glob("always/*/config")
+    config.unlink()
+    process = run(command)
+    process.popen.wait(served.READY_TIMEOUT_S)
+    process.stop()
+    output = "\n".join(process.lines)
+    assert "this file is missing, and without it the log cannot be read" in " ".join(output.split()), output
 
 
 @pytest.mark.parametrize("name, missing", [("data_dir", "ra, aten"), ("listen_http", "cowboy")])
