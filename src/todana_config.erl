@@ -46,7 +46,7 @@
 embedded() ->
     try
         Given = #{
-            Name => text(Value)
+            Name => Value
          || {Name, Value} <- application:get_all_env(todana),
             not lists:member(Name, ?OTHER_KEYS)
         },
@@ -67,10 +67,16 @@ embedded() ->
         throw:Sentence1 -> {error, {todana, Sentence1}}
     end.
 
--spec set_or_default(todana_options:option(), texts()) -> {term(), origin()}.
-set_or_default(#{name := Name} = Option, Given) ->
+-spec set_or_default(todana_options:option(), #{atom() => term()}) ->
+    {term(), origin()}.
+set_or_default(#{name := Name, type := Type} = Option, Given) ->
     case Given of
-        #{Name := Text} -> {parse(Option, Text, ""), env};
+        #{Name := Value} ->
+            todana_option_type:is_text(Type, Value) orelse
+                throw(expected(
+                    Option, text(Value), todana_option_type:describe(Type), ""
+                )),
+            {parse(Option, text(Value), ""), env};
         #{} -> {parse(Option, default(Option), ""), default}
     end.
 
@@ -114,9 +120,9 @@ default(#{default := Default}) -> Default.
 -spec text(term()) -> string().
 text(Value) when is_atom(Value) -> atom_to_list(Value);
 text(Value) when is_integer(Value) -> integer_to_list(Value);
-text(Value) when is_binary(Value) -> unicode:characters_to_list(Value);
+text(Value) when is_binary(Value) -> to_list(Value);
 text(Value) ->
-    case io_lib:printable_unicode_list(Value) of
+    case io_lib:char_list(Value) of
         true -> Value;
         false -> lists:flatten(io_lib:format("~tp", [Value]))
     end.
@@ -175,16 +181,19 @@ flag(databases) -> "";
 flag(Name) -> todana_options:flag(Name) ++ ": ".
 
 -spec parse(todana_options:option(), string(), string()) -> term().
-parse(#{name := Name, type := Type}, Text, Where) ->
+parse(#{type := Type} = Option, Text, Where) ->
     case todana_option_type:parse(Type, Text) of
-        {ok, Value} ->
-            Value;
-        {refused, Sentence} ->
-            throw(Where ++ Sentence);
-        {error, Expected} ->
-            throw(sentence("~ts~ts is `~ts`, but should be ~ts",
-                           [Where, Name, Text, Expected]))
+        {ok, Value} -> Value;
+        {refused, Sentence} -> throw(Where ++ Sentence);
+        {error, Form} -> throw(expected(Option, Text, Form, Where))
     end.
+
+-spec expected(todana_options:option(), string(), string(), string()) ->
+    string().
+expected(#{name := Name}, Text, Form, Where) ->
+    Visible = string:replace(Text, [0], "\\0", all),
+    sentence("~ts~ts is `~ts`, but should be ~ts",
+             [Where, Name, Visible, Form]).
 
 -spec read_file(string()) -> texts().
 read_file("") ->

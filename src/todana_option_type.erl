@@ -2,7 +2,7 @@
 -module(todana_option_type).
 -moduledoc false.
 
--export([parse/2, format/2, describe/1]).
+-export([parse/2, format/2, describe/1, is_text/2]).
 
 -doc """
 Parses the value of an option. An `error` describes the expected form; `refused`
@@ -20,6 +20,20 @@ parse(Type, Text) ->
         {ok, _} = Ok -> Ok;
         error -> {error, describe(Type)}
     end.
+
+-doc """
+Whether the text of this term of the application's environment may stand for it.
+A path is a string: every other term has a text, which would become the name of
+a file.
+""".
+-spec is_text(todana_options:type(), term()) -> boolean().
+is_text(Type, Value) when Type =:= file; Type =:= directory ->
+    Value =:= off orelse is_binary(Value) orelse
+        io_lib:char_list(Value);
+is_text({file, Word}, Value) ->
+    Value =:= Word orelse is_text(file, Value);
+is_text(_Type, _Value) ->
+    true.
 
 -spec value(todana_options:type(), string()) -> {ok, term()} | error.
 value(addresses, "off") ->
@@ -64,8 +78,12 @@ value(Path, "off") when Path =:= file; Path =:= directory ->
     {ok, off};
 value(Path, "") when Path =:= file; Path =:= directory ->
     error;
+%% The system takes the zero as the end of the path.
 value(Path, Text) when Path =:= file; Path =:= directory ->
-    {ok, Text};
+    case lists:member(0, Text) of
+        true -> error;
+        false -> {ok, Text}
+    end;
 value({integer, Min, Max, Without}, Text) ->
     or_word(Without, Text, {integer, Min, Max});
 value({bytes, Min, Max, Without}, Text) ->

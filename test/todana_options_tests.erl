@@ -300,3 +300,38 @@ the_api_page_names_every_function_test() ->
         ?assertMatch({_, [_ | _]}, {F, binary:matches(Page, atom_to_binary(F))})
      || {F, _} <- todana:module_info(exports), F =/= module_info
     ].
+
+%% Each of these has a text, which would become the name of a directory.
+a_path_of_the_environment_is_a_string_test() ->
+    _ = application:load(todana),
+    Embedded = fun(Name, Value) ->
+        ok = application:set_env(todana, Name, Value),
+        Result = todana_config:embedded(),
+        ok = application:unset_env(todana, Name),
+        Result
+    end,
+    [
+        ?assertEqual(
+            {error, {todana, lists:concat([
+                Name, " is `", Text, "`, but should be ", Form
+            ])}},
+            Embedded(Name, Value)
+        )
+     || {Name, Form} <- [
+            {data_dir, "the path of a directory, or `off`"},
+            {log_file, "the path of a file, or `off`"},
+            {cookie_file, "the path of a file, or `auto`"}
+        ],
+        {Value, Text} <- [
+            {undefined, "undefined"}, {true, "true"}, {none, "none"},
+            {5, "5"}, {{a, "b"}, "{a,\"b\"}"}, {"a\0b", "a\\0b"},
+            {<<"a\0b">>, "a\\0b"}, {[$a | $b], "[97|98]"}, {"", ""}
+        ]
+    ],
+    [
+        ?assertMatch({ok, #{data_dir := Read}}, Embedded(data_dir, Value))
+     || {Value, Read} <- [
+            {off, off}, {"off", off}, {"/a/b", "/a/b"}, {<<"/a">>, "/a"},
+            {<<"/", 255>>, [$/, 255]}
+        ]
+    ].
