@@ -1,11 +1,13 @@
 """Scripts in Lua, as clients' libraries send them."""
 
 import hashlib
+import re
 import threading
 
 import pytest
 import redis
 
+import served
 from wire import OK, Error
 
 UNLOCK = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end"
@@ -137,6 +139,24 @@ def test_stopped_scripts_change_nothing(resp, connect):
     reply = resp.call("EVAL", source, 2, "k", "k2")
     assert reply.text.startswith("ERR The script was stopped")
     assert other.call("MGET", "k", "k2") == [b"1", None]
+
+
+PAGE = (served.ROOT / "docs" / "scripts.md").read_text()
+
+
+@pytest.mark.todana_only
+@pytest.mark.parametrize("row, call", [
+    ("an empty body", ""), ("GET, INCR, EXISTS", "'GET', KEYS[1]"), ("GET, INCR, EXISTS", "'INCR', KEYS[1]"),
+    ("DEL", "'DEL', KEYS[1]"), ("SET", "'SET', KEYS[1], i"),
+])
+def test_a_script_has_the_steps_of_the_page(resp, row, call):
+    """As many calls as docs/scripts.md says; a fiftieth more is too much."""
+    (most,) = re.findall(rf"^\| {row} \| [0-9]+ \| ([0-9,]+) \|$", PAGE, re.MULTILINE)
+    most = int(most.replace(",", ""))
+    body = f"redis.call({call})" if call else ""
+    source = f"for i = 1, tonumber(ARGV[1]) do {body} end"
+    assert resp.call("EVAL", source, 1, "k", most) is None
+    assert "script_steps_max" in resp.call("EVAL", source, 1, "k", most + most // 50).text
 
 
 def test_errors_keep_what_was_written(resp):
