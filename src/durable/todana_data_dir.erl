@@ -10,7 +10,7 @@
 
 -export([open/2, open/3, open/4, close/0, opened/0, server/0, group_exists/1,
          joined/1, left/1, identity/1, belongs/1, note/2]).
--export([check/1, restored/1, write_terms/2]).
+-export([check/1, verify/2, unnamed/1, restored/1, write_terms/2]).
 
 -export_type([durability/0, opened/0, origin/0, noted/0]).
 
@@ -275,23 +275,33 @@ identify(Directory, Durability, Origin, Notes) ->
 
 -spec accept(file:filename(), durability(), map()) ->
     {ok, opened()} | {error, iolist()}.
-accept(Directory, _Durability, #{format := Format}) when Format > ?FORMAT ->
-    {error, [Directory, " has format ", integer_to_list(Format), ", and this "
+accept(Directory, Durability, Terms) ->
+    case verify_terms(Directory, Terms) of
+        ok -> accept_whole(Directory, Durability, Terms);
+        {error, Words} -> {error, [node_file(Directory), " ", Words]}
+    end.
+
+-doc "Why a start refuses these terms of the file `node`, behind its name.".
+-spec verify(file:filename(), [term()]) -> ok | {error, iolist()}.
+verify(Directory, Terms) ->
+    verify_terms(Directory, maps:remove(restored, known(Terms))).
+
+-spec verify_terms(file:filename(), map()) -> ok | {error, iolist()}.
+verify_terms(_Directory, #{format := Format}) when Format > ?FORMAT ->
+    {error, ["has format ", io_lib:format("~0tp", [Format]), ", and this "
              "version of Todana reads format ", integer_to_list(?FORMAT),
              ": start a newer version"]};
-accept(Directory, Durability, #{format := ?FORMAT} = Terms) ->
+verify_terms(Directory, #{format := ?FORMAT} = Terms) ->
     case is_whole(Terms) of
         true ->
-            accept_whole(Directory, Durability, Terms);
+            ok;
         false ->
-            {error, [node_file(Directory), " is damaged: ",
-                     todana_log_remedy:words(Directory)]}
+            {error, ["is damaged: ", todana_log_remedy:words(Directory)]}
     end;
-accept(Directory, _Durability, Terms) when map_size(Terms) =:= 0 ->
-    {error, [node_file(Directory), " is empty: ",
-             todana_log_remedy:words(Directory)]};
-accept(Directory, _Durability, _Terms) ->
-    {error, [node_file(Directory), " is not a file of Todana"]}.
+verify_terms(Directory, Terms) when map_size(Terms) =:= 0 ->
+    {error, ["is empty: ", todana_log_remedy:words(Directory)]};
+verify_terms(_Directory, _Terms) ->
+    {error, "is not a file of Todana"}.
 
 %% With a damaged `group' the log would be taken for that of a first start that
 %% did not finish, and be deleted.
@@ -482,16 +492,12 @@ is_free(Directory) ->
     case file:list_dir(Directory) of
         {ok, Names} ->
             Others = Names -- ["lock", "node.tmp", "lost+found", ?SOCKET],
-            case {[Log || Log <- Others, is_log(Log)], Others} of
-                {[Log | _], _} ->
-                    {error, [node_file(Directory), " is missing, and without "
-                             "it the log in ", filename:join(Directory, Log),
-                             " cannot be read: restore it from a backup, or, "
-                             "if this was a member of a cluster, join with an "
-                             "empty directory"]};
-                {[], []} ->
+            case {unnamed(Directory), Others} of
+                {[_ | _] = Sentence, _} ->
+                    {error, Sentence};
+                {none, []} ->
                     ok;
-                {[], [Name | _]} ->
+                {none, [Name | _]} ->
                     {error, [Directory, " is not empty and not a data "
                              "directory of Todana: it contains ", Name]}
             end;
@@ -499,8 +505,22 @@ is_free(Directory) ->
             {error, [Directory, ": ", file:format_error(Reason)]}
     end.
 
--spec is_log(string()) -> boolean().
-is_log(Name) -> lists:member(Name, ["always", "everysec"]).
+-doc "Why a directory with a log, and without the file `node`, is refused.".
+-spec unnamed(file:filename()) -> none | iolist().
+unnamed(Directory) ->
+    Logs = [
+        Log
+     || Name <- ["always", "everysec"],
+        Log <- [filename:join(Directory, Name)], filelib:is_dir(Log)
+    ],
+    case Logs of
+        [Log | _] ->
+            [node_file(Directory), " is missing, and without it the log in ",
+             Log, " cannot be read: restore it from a backup, or, if this was "
+             "a member of a cluster, join with an empty directory"];
+        [] ->
+            none
+    end.
 
 -spec create_node_file(file:filename(), durability(), origin(), [noted()]) ->
     {ok, opened()} | {error, iolist()}.

@@ -138,22 +138,43 @@ repair(Directory, UId, Durability) ->
         ok ?= todana_log_missing:are_whole(Server),
         {ok, Files} ?= scan(Directory, UId),
         case first_damage(Files, Durability) of
-            {cut, Cut} -> repair_cut(Cut, UId, Server);
+            {cut, Cut} -> repair_cut(Cut, Files, UId, Server);
             undamaged -> repair_end(Files, Server)
         end
     end.
 
--spec repair_cut(cut(), binary(), file:filename()) ->
+-spec repair_cut(cut(), [file()], binary(), file:filename()) ->
     {ok, iolist()} | {error, problem()}.
-repair_cut(Cut, UId, Server) ->
+repair_cut(Cut, Files, UId, Server) ->
+    Known = case Cut of
+        #{is_superseded := true} -> "";
+        #{} -> known_loss(confirmed_behind(Cut, Files, Server))
+    end,
     maybe
         {ok, Copies} ?= todana_log_cut:cut(Cut, UId, whole),
         ok ?= todana_log_mark:forget(Server),
         {ok, [
             todana_log_cut:where(Cut), ".\n", todana_log_cut:repaired(Cut),
-            ".\nThe files as they were: ", lists:join(", ", Copies), "\n"
+            ".\n", Known, "The files as they were: ",
+            lists:join(", ", Copies), "\n"
         ]}
     end.
+
+%% The note may be older than the last confirmed write.
+-spec known_loss(
+    none | {non_neg_integer(), non_neg_integer()} | {error, problem()}
+) -> iolist().
+known_loss({End, Confirmed}) ->
+    ["Lost are at least ", confirmed_entries(End, Confirmed), ".\n"];
+known_loss(_None) ->
+    "No entry that is lost is known to be confirmed.\n".
+
+-spec confirmed_entries(non_neg_integer(), non_neg_integer()) -> iolist().
+confirmed_entries(End, Confirmed) when Confirmed =:= End + 1 ->
+    io_lib:format("1 confirmed entry, ~b", [Confirmed]);
+confirmed_entries(End, Confirmed) ->
+    io_lib:format("~b confirmed entries, ~b to ~b",
+                  [Confirmed - End, End + 1, Confirmed]).
 
 -spec repair_end([file()], file:filename()) ->
     undamaged | {ok, iolist()} | {error, problem()}.
@@ -162,10 +183,11 @@ repair_end(Files, Server) ->
         [] ->
             undamaged;
         [{short, File, Why}] ->
+            Behind = todana_log_missing:confirmed_behind(Files, Server),
             maybe
                 ok ?= todana_log_mark:forget(Server),
-                {ok, [File, ": ", Why, ". The next start accepts that: the "
-                      "confirmed writes behind the end are lost.\n"]}
+                {ok, [File, ": ", Why, ". The next start accepts that.\n",
+                      known_loss(Behind)]}
             end;
         [Problem | _] ->
             {error, Problem}
@@ -273,7 +295,17 @@ judge(Durability, #{file := File, offset := Offset, bytes := Bytes} = Cut) ->
 %% What the note names was confirmed, so that no power failure has torn it.
 -spec is_unconfirmed(cut(), [file()], file:filename()) ->
     ok | {error, problem()}.
-is_unconfirmed(#{file := File, later := Later} = Cut, Files, Server) ->
+is_unconfirmed(Cut, Files, Server) ->
+    case confirmed_behind(Cut, Files, Server) of
+        none -> ok;
+        {error, Problem} -> {error, Problem};
+        {End, Confirmed} -> {error, confirmed(Cut, End, Confirmed)}
+    end.
+
+%% Where the log then ends, and what is noted as confirmed behind that.
+-spec confirmed_behind(cut(), [file()], file:filename()) ->
+    none | {non_neg_integer(), non_neg_integer()} | {error, problem()}.
+confirmed_behind(#{file := File, later := Later}, Files, Server) ->
     Left = [
         {Name, case Name of
             File -> Scanned#{damage := none};
@@ -281,11 +313,7 @@ is_unconfirmed(#{file := File, later := Later} = Cut, Files, Server) ->
         end}
      || {Name, Scanned} <- Files, not lists:member(Name, Later)
     ],
-    case todana_log_missing:confirmed_behind(Left, Server) of
-        none -> ok;
-        {error, Problem} -> {error, Problem};
-        {End, Confirmed} -> {error, confirmed(Cut, End, Confirmed)}
-    end.
+    todana_log_missing:confirmed_behind(Left, Server).
 
 -spec confirmed(cut(), non_neg_integer(), non_neg_integer()) -> problem().
 confirmed(#{file := File, offset := Offset, bytes := Bytes}, End, Confirmed) ->

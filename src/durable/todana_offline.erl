@@ -3,7 +3,7 @@
 -module(todana_offline).
 -moduledoc false.
 
--export([locked/2, uid/1, repair/1]).
+-export([locked/2, uid/1, config/2, repair/1]).
 
 -doc "Does something with a data directory that no node may use meanwhile.".
 -spec locked(file:filename(), fun(() -> {ok, T})) ->
@@ -15,7 +15,12 @@ locked(Directory, Work) ->
         {error, Reason} when Reason =/= enoent, Reason =/= enotdir ->
             {error, File ++ ": " ++ file:format_error(Reason)};
         {error, _} ->
-            {error, Directory ++ " is not a data directory of Todana"};
+            {error, lists:flatten(
+                case todana_data_dir:unnamed(Directory) of
+                    none -> [Directory, " is not a data directory of Todana"];
+                    Sentence -> Sentence
+                end
+            )};
         {ok, _} ->
             case todana_nif:lock_file(Lock, list_to_binary(os:getpid())) of
                 ok ->
@@ -82,11 +87,30 @@ repair_logs(Directory) ->
     [{ok, iolist()} | {error, todana_log_problem:problem()}].
 repair_each(Directory, UId) ->
     [
-        todana_log_tail:repair(Class, UId, Durability)
+        maybe
+            ok ?= config(Directory, filename:join(Class, binary_to_list(UId))),
+            todana_log_tail:repair(Class, UId, Durability)
+        end
      || Durability <- [always, everysec],
         Class <- [filename:join(Directory, atom_to_list(Durability))],
         filelib:is_dir(Class)
     ].
+
+-doc """
+Whether the log has its configuration, without which no start reads it. A first
+start that has not finished is repeated, and makes it.
+""".
+-spec config(file:filename(), file:filename()) ->
+    ok | {error, todana_log_problem:problem()}.
+config(DataDir, Server) ->
+    IsFirst = case todana_data_dir:identity(DataDir) of
+        {ok, #{uid := _} = Terms} -> not is_map_key(group, Terms);
+        _ -> false
+    end,
+    case IsFirst orelse not filelib:is_dir(Server) of
+        true -> ok;
+        false -> todana_ra_files:check_config(Server)
+    end.
 
 -spec said([iolist()]) -> iodata().
 said([]) -> "No entry of the log is damaged.\n";

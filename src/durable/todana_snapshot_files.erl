@@ -104,7 +104,7 @@ verify(File) ->
             [{unusable, File, todana_log_problem:cause(Sentence)}];
         {error, Reason} when Reason =:= checksum; Reason =:= format ->
             Why = [Meta, " is damaged: wrong ", atom_to_list(Reason)],
-            [{snapshot, File, Why}];
+            [{snapshot, Meta, Why}];
         {error, newer} ->
             [{unusable, Meta, "it is of a newer version of Todana"}];
         {error, enoent} ->

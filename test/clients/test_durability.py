@@ -65,6 +65,12 @@ def test_a_killed_node_has_its_records(start_server, tmp_path):
         assert call_when_loaded(resp, "GET", "k") == b"v"
         assert resp.call("INCR", "n") == 2
     again.stop()
+    for meta in directory.glob("always/*/snapshots/*/meta"):
+        text = meta.read_bytes()
+        meta.unlink()
+        checked = run("check", directory)
+        assert f"damaged {meta}: this file of the snapshot is missing" in checked.stdout, checked
+        meta.write_bytes(text)
     lines = [json.loads(line) for line in run("dump", directory).stdout.splitlines()]
     assert {(line["table"], line["key"], line["value"]) for line in lines} == {("db0", "k", "v"), ("db0", "n", "2")}
 
