@@ -38,14 +38,44 @@ restore(File, DataDir) ->
     todana_backup_file:facts(), file:filename()
 ) -> {ok, todana_backup_file:facts()} | {error, iodata()}.
 restore(Backup, Facts, Directory) ->
+    New = missing(Directory),
+    Restored =
+        maybe
+            ok ?= is_known(Backup),
+            ok ?= make_directory(Directory),
+            restore_into(Backup, Directory)
+        end,
+    case Restored of
+        ok ->
+            {ok, Facts};
+        {error, Sentence} ->
+            %% Not those in which somebody has put something.
+            lists:foreach(fun file:del_dir/1, New),
+            {error, Sentence}
+    end.
+
+%% The directories that do not exist yet, from the innermost.
+-spec missing(file:filename()) -> [file:filename()].
+missing(Directory) ->
+    case file:read_link_info(Directory) of
+        {error, enoent} -> [Directory | missing(filename:dirname(Directory))];
+        _ -> []
+    end.
+
+-spec restore_into(
+    {file:filename(), file:io_device(), todana_backup_file:facts()},
+    file:filename()
+) -> ok | {error, iodata()}.
+restore_into(Backup, Directory) ->
+    Temporary = filename:join(Directory, ?TEMPORARY),
     maybe
-        ok ?= is_known(Backup),
-        ok ?= make_directory(Directory),
-        Temporary = filename:join(Directory, ?TEMPORARY),
         ok ?= in_words(Temporary, file:make_dir(Temporary)),
-        ok ?= made(Temporary, make(Backup, Temporary)),
-        ok ?= publish(Temporary, Directory),
-        {ok, Facts}
+        Made =
+            maybe
+                ok ?= make(Backup, Temporary),
+                publish(Temporary, Directory)
+            end,
+        made(Temporary, Made)
     end.
 
 -spec made(file:filename(), ok | {error, iodata()}) -> ok | {error, iodata()}.
@@ -157,6 +187,7 @@ databases(Temporary, Bytes) ->
 -spec publish(file:filename(), file:filename()) -> ok | {error, iodata()}.
 publish(Temporary, Directory) ->
     {ok, Names} = file:list_dir(Temporary),
+    Published = [filename:join(Directory, Name) || Name <- Names],
     Moved = lists:foldl(
         fun(Name, ok) ->
                 file:rename(
@@ -167,11 +198,14 @@ publish(Temporary, Directory) ->
                 Error
         end, ok, (Names -- ["node"]) ++ ["node"]
     ),
-    maybe
-        ok ?= in_words(Directory, Moved),
-        ok ?= in_words(Temporary, file:del_dir(Temporary)),
-        in_words(Directory, todana_small_file:sync_directory(Directory))
-    end.
+    Done =
+        maybe
+            ok ?= in_words(Directory, Moved),
+            ok ?= in_words(Temporary, file:del_dir(Temporary)),
+            in_words(Directory, todana_small_file:sync_directory(Directory))
+        end,
+    _ = Done =/= ok andalso lists:foreach(fun file:del_dir_r/1, Published),
+    Done.
 
 -spec in_words(file:filename(), ok | {error, term()}) ->
     ok | {error, iodata()}.

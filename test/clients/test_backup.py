@@ -228,9 +228,9 @@ def test_a_full_disk_leaves_no_file(tmp_path):
             assert is_empty(small)
             # The node goes on, and a directory with room gets its backup.
             succeed("backup", tmp_path / "backup", "--data-dir", tmp_path / "data")
-        sentence = fail("restore", tmp_path / "backup", small / "data")
+        sentence = fail("restore", tmp_path / "backup", small / "new" / "data")
         assert "no space left on device; nothing was restored" in sentence
-        assert is_empty(small / "data")
+        assert is_empty(small)
     finally:
         subprocess.run(["umount", small], check=True)
 
@@ -280,8 +280,11 @@ def test_a_damaged_backup_is_refused_by_name(backup, tmp_path):
         file.write_bytes(content)
         sentence = fail("restore", file, tmp_path / "restored")
         assert str(file) in sentence, (what, sentence)
-        assert is_empty(tmp_path / "restored"), what
-    # An empty directory stays usable.
+        assert not (tmp_path / "restored").exists(), what
+    # An empty directory stays, and can be used.
+    (tmp_path / "restored").mkdir()
+    fail("restore", file, tmp_path / "restored")
+    assert list((tmp_path / "restored").iterdir()) == []
     succeed("restore", backup, tmp_path / "restored")
 
 
@@ -291,9 +294,9 @@ def test_a_backup_whose_snapshot_is_wrong_is_refused(backup, tmp_path):
     content[len(content) // 2] ^= 1
     content[-12:-8] = zlib_crc(content[:-12])
     backup.write_bytes(content)
-    sentence = fail("restore", backup, tmp_path / "restored")
+    sentence = fail("restore", backup, tmp_path / "new" / "restored")
     assert str(backup) in sentence and "wrong checksum of a block" in sentence
-    assert is_empty(tmp_path / "restored")
+    assert not (tmp_path / "new").exists()
 
 
 def zlib_crc(content):
