@@ -48,7 +48,9 @@ run(["top" | Rest]) -> top(Rest);
 run(["clock", "set" | Rest]) ->
     Path = control("clock set", Rest -- ["--yes"]),
     todana_admin_cli:set_clock(Path, lists:member("--yes", Rest));
-run(["clock" | Rest]) -> todana_admin_cli:clock(control("clock", Rest));
+run(["clock" | Rest]) ->
+    ok = clock_words(Rest),
+    todana_admin_cli:clock(control("clock", Rest));
 run(["check" | Rest]) -> check_files(directory("check", Rest));
 run(["dump" | Rest]) -> dump(directory("dump", Rest));
 run(["backup", [First | _] = File | Rest]) when First =/= $- ->
@@ -75,6 +77,16 @@ run(["config", "reference"]) -> finish(todana_options_page:page());
 run(["config" | _]) ->
     throw("config: say `config show`, `config check` or `config reference`");
 run([Other | _]) -> throw(["there is no command `", Other, "`; see `help`"]).
+
+%% A word alone is that of a directory.
+-spec clock_words([string()]) -> ok.
+clock_words([[First | _] = Word | _]) when First =/= $- ->
+    filelib:is_dir(Word) orelse
+        throw(["clock: `", Word, "` is neither `set` nor a data directory: "
+               "say `clock` or `clock set`"]),
+    ok;
+clock_words(_Rest) ->
+    ok.
 
 -spec help([string()]) -> no_return().
 help(Topic) ->
@@ -524,12 +536,34 @@ where(flag, Name, _File) -> "flag " ++ todana_options:flag(Name).
 check(Flags) ->
     {Loaded, _File} = load(Flags),
     Options = #{Name => Value || Name := {Value, _Origin} <- Loaded},
-    case todana_cluster_start:check(Options) of
+    Checked =
+        maybe
+            ok ?= todana_cluster_start:check(Options),
+            check_cookie(Options)
+        end,
+    case Checked of
         ok -> ok;
         {error, Sentence} -> throw(Sentence)
     end,
     ok = remarks(Loaded),
     finish("the configuration is good\n").
+
+%% A node with a name reads the file. The directory of a member knows it.
+-spec check_cookie(todana_config:options()) -> ok | {error, iodata()}.
+check_cookie(#{data_dir := off}) ->
+    ok;
+check_cookie(#{data_dir := DataDir, node := Name, cookie_file := File}) ->
+    Known = case todana_data_dir:identity(DataDir) of
+        {ok, #{} = Terms} -> Terms;
+        none -> #{}
+    end,
+    case {Name =:= off andalso not is_map_key(cluster, Known), File, Known} of
+        {true, _, _} -> ok;
+        {false, auto, #{cookie_file := Noted}} ->
+            todana_distribution:check_cookie(Noted);
+        {false, _, _} ->
+            todana_distribution:check_cookie(File)
+    end.
 
 %% Prints the remarks that `start' would log, to standard error as well.
 -spec remarks(todana_config:loaded()) -> ok.

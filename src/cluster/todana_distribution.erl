@@ -8,7 +8,8 @@
 -module(todana_distribution).
 -moduledoc false.
 
--export([start/1, check/1, is_node_name/1, has_tls/0, connect/1]).
+-export([start/1, check/1, check_cookie/1, is_node_name/1, has_tls/0]).
+-export([connect/1]).
 
 -export_type([options/0]).
 
@@ -189,6 +190,30 @@ cookie(File) ->
         {ok, Info} -> read_cookie(File, element(8, Info));
         {error, enoent} -> create_cookie(File);
         {error, Reason} -> {error, problem(File, file:format_error(Reason))}
+    end.
+
+-doc """
+Whether a node may be started with the secret in this file. `auto` is the file
+in the home directory; one that does not exist is created by the start.
+""".
+-spec check_cookie(auto | file:filename()) ->
+    ok | {error, Sentence :: iodata()}.
+check_cookie(auto) ->
+    Home = case init:get_argument(home) of
+        {ok, [[Path]]} -> Path;
+        _ -> ""
+    end,
+    check_cookie(filename:join(Home, ".todana.cookie"));
+check_cookie(File) ->
+    maybe
+        {ok, Info} ?= file:read_file_info(File),
+        {ok, _} ?= read_cookie(File, element(8, Info)),
+        ok
+    else
+        {error, enoent} -> ok;
+        {error, Reason} when is_atom(Reason) ->
+            {error, problem(File, file:format_error(Reason))};
+        {error, Sentence} -> {error, Sentence}
     end.
 
 -spec read_cookie(file:filename(), integer()) ->

@@ -76,6 +76,29 @@ def test_a_configuration_that_start_refuses_is_not_good(tmp_path):
     assert not data.exists()
 
 
+def test_a_cookie_file_that_start_refuses_is_not_good(tmp_path):
+    """A file that others may read, one without a cookie, and no file; a start makes one that does not exist."""
+    cookie = tmp_path / "cookie"
+    flags = ("--data-dir", tmp_path / "data", "--node", "a@127.0.0.1", "--cluster-create", "--cookie-file", cookie)
+    assert run("config", "check", *flags)[0] == 0
+    assert not cookie.exists()
+    cookie.write_text("secret\n")
+    cookie.chmod(0o644)
+    assert f"{cookie}: others than its owner may read it: chmod 600" in refused_alike(*flags)
+    cookie.chmod(0o600)
+    assert run("config", "check", *flags)[0] == 0
+    cookie.write_text("\n")
+    assert "it has no cookie" in refused_alike(*flags)
+
+
+def test_a_wrong_word_of_clock_is_answered_with_the_words():
+    """Not with what flags are."""
+    for words in (["reset"], ["reset", "--data-dir", "/nowhere"]):
+        assert run("clock", *words) == (
+            1, "", "todana: clock: `reset` is neither `set` nor a data directory: say `clock` or `clock set`\n",
+        )
+
+
 def test_certificates_named_in_the_file_are_used(tmp_path):
     """Also if they are named as a flag or a variable; the flag counts, then the variable, then the file."""
     certificates, file = tmp_path / "certificates of it", tmp_path / "todana.conf"
