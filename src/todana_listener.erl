@@ -6,22 +6,32 @@
 %% stops the threads, this process terminates, and its successor starts them
 %% again.
 %%
-%% Supervisor reports print its argument, so the argument contains the name of
-%% the password file. The process reads the password at each start and does not
-%% keep it; only the threads do.
+%% Supervisor reports print its arguments, so it has none: its supervisor keeps
+%% the settings in a table. They contain the name of the password file. The
+%% process reads the password at each start and does not keep it; only the
+%% threads do.
 -module(todana_listener).
 -moduledoc false.
 -behaviour(gen_server).
 
--export([start_link/1, addresses/0, info/0, is_serving/0, figures/0]).
+-export([configure/1, start_link/0, addresses/0, info/0]).
+-export([is_serving/0, figures/0]).
 -export([longest_round_ms/0, check_password/2, incidents/0, slow_log/1]).
 -export([set_option/2, set_password/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
--doc "Starts the server with the settings of `todana_options`.".
--spec start_link(map()) -> gen_server:start_ret().
-start_link(Settings) ->
-    gen_server:start_link({local, ?MODULE}, ?MODULE, Settings, []).
+-doc "Keeps the settings of `todana_options` in a table of the caller.".
+-spec configure(map()) -> ok.
+configure(Settings) ->
+    _ = ets:whereis(?MODULE) =:= undefined andalso
+        ets:new(?MODULE, [named_table]),
+    true = ets:insert(?MODULE, {settings, Settings}),
+    ok.
+
+-doc "Starts the server with these settings.".
+-spec start_link() -> gen_server:start_ret().
+start_link() ->
+    gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
 
 -doc "The bound addresses, `[]` without a server.".
 -spec addresses() -> [{todana_nif:listener(), string()}].
@@ -126,10 +136,11 @@ call(Request, Default) ->
         exit:{noproc, _} -> Default
     end.
 
--spec init(map()) ->
+-spec init([]) ->
     {ok, todana_nif:server()} | {error, {listener, binary()}}.
-init(Settings) ->
+init([]) ->
     process_flag(trap_exit, true),
+    Settings = ets:lookup_element(?MODULE, settings, 2),
     ok = todana_nif:server_stop_all(),
     ok = todana_tables:open_databases(),
     #{password_file := File} = Settings,

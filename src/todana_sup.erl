@@ -72,10 +72,11 @@ listener(#{listen_http := Http} = Options) ->
         #{listeners := []} when Http =:= [] ->
             [];
         Settings ->
+            ok = todana_listener:configure(Settings),
             [
                 #{
                     id => todana_listener,
-                    start => {todana_listener, start_link, [Settings]},
+                    start => {todana_listener, start_link, []},
                     %% Joining the threads takes only a moment.
                     shutdown => 10_000
                 }

@@ -16,7 +16,7 @@
     a_restarted_application_finds_its_tables/1,
     tables_serve_without_the_application/1,
     the_listener_comes_back/1,
-    the_password_is_not_logged/1,
+    the_settings_are_not_logged/1,
     a_vanished_password_file/1,
     a_limit_is_lifted/1,
     stopping_closes_the_ports/1,
@@ -40,7 +40,7 @@ all() ->
         a_restarted_application_finds_its_tables,
         tables_serve_without_the_application,
         the_listener_comes_back,
-        the_password_is_not_logged,
+        the_settings_are_not_logged,
         a_vanished_password_file,
         a_limit_is_lifted,
         stopping_closes_the_ports,
@@ -166,7 +166,7 @@ the_listener_comes_back(_Config) ->
     ?assertEqual(~"$1\r\nv\r\n", ask(address(), ~"GET k\r\n")).
 
 %% Covers the logs of a start, a kill, and a start that fails.
-the_password_is_not_logged(Config) ->
+the_settings_are_not_logged(Config) ->
     Secret = "hush_hush_hush",
     File = password_file(Config, Secret),
     Level = maps:get(level, logger:get_primary_config()),
@@ -190,6 +190,11 @@ the_password_is_not_logged(Config) ->
     Logged = Last ++ logged(),
     ?assert(length(Logged) >= 2),
     [?assertEqual(nomatch, string:find(Text, Secret)) || Text <- Logged],
+    %% Nor are the other settings, which are a page.
+    [
+        ?assertEqual(nomatch, string:find(Text, "script_steps_max"))
+     || Text <- Logged
+    ],
     ?assert(lists:any(
         fun(Text) -> string:find(Text, "no such file") =/= nomatch end, Logged
     )),
