@@ -9,7 +9,7 @@
 
 -include_lib("kernel/include/file.hrl").
 
--doc "The first file that this user may not read and write.".
+-doc "The first file that this user may not read and write, or read.".
 -spec check(todana_data_dir:opened()) -> ok | {error, iolist()}.
 check(#{data_dir := Directory, uid := UId}) ->
     Logs = [
@@ -25,7 +25,21 @@ check(#{data_dir := Directory, uid := UId}) ->
             filename:join([Class, binary_to_list(UId), "snapshots"])
         ]
     ],
-    each([Directory, filename:join(Directory, "node") | Logs]).
+    maybe
+        ok ?= each([Directory, filename:join(Directory, "node") | Logs]),
+        are_readable([
+            File
+         || Durability <- [always, everysec],
+            Class <- [filename:join(Directory, atom_to_list(Durability))],
+            Server <- [filename:join(Class, binary_to_list(UId))],
+            {In, Pattern} <- [
+                {Class, "*.wal"}, {Server, "*.segment"},
+                {Server, "snapshots/*/*"}, {Server, "todana.mark"}
+            ],
+            Name <- filelib:wildcard(Pattern, In),
+            File <- [filename:join(In, Name)]
+        ])
+    end.
 
 -doc """
 Refuses root if the directory belongs to another user: a file that root creates
@@ -72,4 +86,20 @@ each([Path | Paths]) ->
             {error, [Path, ": ", file:format_error(eacces)]};
         {error, _} ->
             each(Paths)
+    end.
+
+%% Files of which Ra makes new ones.
+-spec are_readable([file:filename()]) -> ok | {error, iolist()}.
+are_readable([]) ->
+    ok;
+are_readable([Path | Paths]) ->
+    case file:read_file_info(Path, [raw]) of
+        {ok, #file_info{access = Access}} when
+            Access =:= none; Access =:= write
+        ->
+            {error, [Path, " may not be read by this user"]};
+        {error, eacces} ->
+            {error, [Path, ": ", file:format_error(eacces)]};
+        _ ->
+            are_readable(Paths)
     end.

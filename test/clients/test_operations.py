@@ -6,8 +6,10 @@ import re
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -425,6 +427,38 @@ def test_root_leaves_the_directory_of_another_user_alone(tmp_path):
         assert done.returncode == 1 and "belongs to user 65534" in done.stderr, done
     assert {path: path.stat().st_mtime_ns for path in data.rglob("*")} == before
     assert run("check", data).returncode == 0
+
+
+@pytest.fixture
+def ordinary():
+    """A directory of a user who is not root, and how `subprocess` starts a program as this user."""
+    who = {"user": 65534, "group": 65534} if os.geteuid() == 0 else {}
+    with tempfile.TemporaryDirectory() as name:
+        if who:
+            os.chown(name, 65534, 65534)
+        who["env"] = {**os.environ, "HOME": name}
+        try:
+            subprocess.run([served.PROGRAM, "version"], capture_output=True, timeout=TIMEOUT_S, check=True, **who)
+        except (OSError, subprocess.CalledProcessError):
+            pytest.skip("another user may not read this checkout")
+        yield Path(name), who
+
+
+@todana_only
+def test_a_log_that_may_not_be_read_ends_the_start_at_once(ordinary):
+    """A person has to correct the rights, so there are no further attempts."""
+    directory, who = ordinary
+    data = directory / "data"
+    flags = ["--listen-resp", "127.0.0.1:0", "--listen-memcached", "off", "--listen-kyoto", "off", "--listen-http", "off"]
+    command = [served.PROGRAM, "start", *flags, "--data-dir", data]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **who) as process:
+        assert any(line.startswith("todana ready") for line in process.stdout)
+        process.terminate()
+        process.stdout.read()
+    (log,) = data.glob("always/*.wal")
+    log.chmod(0)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, **who)
+    assert (done.returncode, done.stderr) == (1, f"todana: data_dir: {log} may not be read by this user\n")
 
 
 @todana_only
