@@ -151,7 +151,10 @@ Creates a named table of the log unless it exists. `Wanted` are the options as
 open(Name, #{codec := Codec, order := Order, ttl_ms := TtlMs} = Wanted) ->
     case todana_nif:durable_state() of
         none ->
-            {badarg, 2, no_data_dir};
+            case whereis(todana_tables) of
+                undefined -> {badarg, 1, not_running};
+                _ -> {badarg, 2, no_data_dir}
+            end;
         closed ->
             {badarg, 0, recovering};
         _ ->
