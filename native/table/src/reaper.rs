@@ -117,9 +117,8 @@ impl Garbage {
             Garbage::Entries(entries) => Box::new(entries.into_iter().map(free)),
             Garbage::Leaves(leaves) => Box::new(leaves.into_iter().map(|_| 0)),
             Garbage::FreePages => Box::new(iter::once_with(|| {
-                let begin = Instant::now();
-                malloc::trim();
-                *LAST_RELEASE.lock() = Some((Instant::now(), begin.elapsed()));
+                let took = malloc::trim();
+                *LAST_RELEASE.lock() = Some((Instant::now(), took));
                 RELEASE_IS_QUEUED.store(false, Relaxed);
                 0
             })),
@@ -192,7 +191,7 @@ pub fn start() {
 
 static REAPER: Reaper = Reaper::new();
 
-/// The time between two releases, the first of which took this long.
+/// The time between two releases, the first of which took this much of a processor.
 fn rest(took: Duration, share: u32) -> Duration {
     took.saturating_mul(share).max(RELEASE_REST_MIN)
 }
@@ -200,7 +199,7 @@ fn rest(took: Duration, share: u32) -> Duration {
 /// The least time between two releases.
 const RELEASE_REST_MIN: Duration = Duration::from_secs(1);
 
-/// When the last release ended, and how long it took.
+/// When the last release ended, and the processor time that it took.
 static LAST_RELEASE: Mutex<Option<(Instant, Duration)>> = Mutex::new(None);
 
 /// Whether [`Garbage::FreePages`] is in the queue, or freed now.
