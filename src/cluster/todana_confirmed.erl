@@ -36,6 +36,9 @@
 -export_type([card/0, row/0]).
 
 -define(MEET_TIMEOUT_MS, 2_000).
+%% A member that is connected and hangs counts as down after this time. It is
+%% more than the time after which a connection without an answer is closed.
+-define(MEET_ALL_TIMEOUT_MS, 10_000).
 -define(ASK_TIMEOUT_MS, 1_000).
 %% How long ago a leader may have proved that it leads.
 -define(PROVED_MS, 2_000).
@@ -116,16 +119,30 @@ meet_all(#{data_dir := DataDir, joining := Joining} = Opened) ->
             _ -> []
         end,
     Others = lists:usort(Noted ++ Joining) -- [node()],
+    meet_each(Others, now_ms() + ?MEET_ALL_TIMEOUT_MS, Opened).
+
+%% A busy host may answer late, so those that are connected are asked again.
+-spec meet_each([node()], integer(), opened()) ->
+    ok | {error, todana_log_problem:problem()}.
+meet_each(Others, DeadlineMs, Opened) ->
     Card = card(Opened),
-    Asked = [spawn_monitor(?MODULE, meet_and_exit, [N, Card]) || N <- Others],
-    DeadlineMs = now_ms() + ?MEET_TIMEOUT_MS,
-    Met = [Other || Pid <- Asked, {ok, Other} <- [answer(Pid, DeadlineMs)]],
-    Problems = [Problem || Other <- Met, {error, Problem} <- [
+    Asked = [
+        {N, spawn_monitor(?MODULE, meet_and_exit, [N, Card])} || N <- Others
+    ],
+    SoonMs = now_ms() + ?MEET_TIMEOUT_MS,
+    Answers = [{N, answer(Process, SoonMs)} || {N, Process} <- Asked],
+    Problems = [Problem || {_, {ok, Other}} <- Answers, {error, Problem} <- [
         met(Other, Opened)
     ]],
-    case Problems of
-        [] -> stays(Opened);
-        [Problem | _] -> {error, Problem}
+    Silent = [N || {N, silent} <- Answers, lists:member(N, nodes())],
+    case {Problems, Silent} of
+        {[Problem | _], _} -> {error, Problem};
+        {[], []} -> stays(Opened);
+        {[], _} ->
+            case now_ms() < DeadlineMs of
+                true -> meet_each(Silent, DeadlineMs, Opened);
+                false -> stays(Opened)
+            end
     end.
 
 -spec meet_and_exit(node(), card()) -> no_return().
@@ -135,21 +152,24 @@ meet_and_exit(Node, Card) ->
             try erpc:call(Node, ?MODULE, meet, [Card], ?MEET_TIMEOUT_MS) of
                 Answer -> exit({met, Answer})
             catch
+                error:{erpc, timeout} -> exit(silent);
                 _:_ -> exit(unknown)
             end;
         {error, _} ->
             exit(unknown)
     end.
 
--spec answer({pid(), reference()}, integer()) -> {ok, card()} | unknown.
+-spec answer({pid(), reference()}, integer()) ->
+    {ok, card()} | unknown | silent.
 answer({Pid, Monitor}, DeadlineMs) ->
     receive
         {'DOWN', Monitor, process, Pid, {met, {ok, Card}}} -> {ok, Card};
+        {'DOWN', Monitor, process, Pid, silent} -> silent;
         {'DOWN', Monitor, process, Pid, _} -> unknown
     after max(0, DeadlineMs - now_ms()) ->
         true = demonitor(Monitor, [flush]),
         true = exit(Pid, kill),
-        unknown
+        silent
     end.
 
 %% --------------------------------------------------------------- meeting ---
@@ -385,7 +405,7 @@ meet_late(Node) ->
                 ok -> ok;
                 {error, Problem} -> report_once(Node, Problem)
             end;
-        unknown ->
+        _ ->
             ok
     end.
 
