@@ -24,6 +24,7 @@
     a_leader_that_hangs_is_replaced/1,
     a_node_that_hangs_is_not_made_the_leader/1,
     the_last_node_can_go_on_alone/1,
+    those_that_were_given_up_do_not_lead_it/1,
     who_goes_on_alone_has_the_most/1,
     who_may_not_join_is_told_why/1,
     a_stranger_gets_nothing/1,
@@ -78,6 +79,7 @@ all() ->
         a_leader_that_hangs_is_replaced,
         a_node_that_hangs_is_not_made_the_leader,
         the_last_node_can_go_on_alone,
+        those_that_were_given_up_do_not_lead_it,
         who_goes_on_alone_has_the_most,
         who_may_not_join_is_told_why,
         a_stranger_gets_nothing,
@@ -424,6 +426,38 @@ the_last_node_can_go_on_alone(Config) ->
     empty(c, Config),
     C = node(c, [{cluster_join, A}], Config),
     await(fun() -> call(C, get, [k]) =:= {ok, 2} end).
+
+%% They run, and elect a leader as soon as they reach each other again.
+those_that_were_given_up_do_not_lead_it(Config) ->
+    [A, B, C] = cluster([a, b, c], Config),
+    ok = call(A, set, [k, 1]),
+    await(fun() -> call(A, get, [k]) =:= {ok, 1} end),
+    {Old, A} = rpc(A, todana_ra, server, []),
+    [ok = signal(N, "STOP") || N <- [B, C]],
+    try
+        _ = [rpc(A, erlang, disconnect_node, [N]) || N <- [B, C]],
+        ok = rpc(A, todana_cluster, force, []),
+        %% It accepts writes when this returns.
+        ok = call(A, set, [k, 2])
+    after
+        [ok = signal(N, "CONT") || N <- [B, C]]
+    end,
+    %% What they send to the server that they knew reaches nobody.
+    ?assertEqual(undefined, rpc(A, erlang, whereis, [Old])),
+    [await(fun() -> not is_started(N) end) || N <- [B, C]],
+    ?assertEqual({ok, 2}, call(A, get, [k, linear])),
+    kill(A),
+    A = node(a, [], Config),
+    await(fun() -> is_open(A) end),
+    ?assertEqual({ok, 2}, call(A, get, [k, linear])),
+    empty(b, Config),
+    B = node(b, [{cluster_join, A}], Config),
+    await(fun() -> call(B, get, [k]) =:= {ok, 2} end),
+    await(fun() -> element(1, verify(B)) =:= ok end).
+
+is_started(Node) ->
+    Started = rpc(Node, application, which_applications, []),
+    lists:keymember(todana, 1, Started).
 
 %% A member that was down has less than another one that is left.
 who_goes_on_alone_has_the_most(Config) ->

@@ -1,14 +1,15 @@
-%% Gives the server of a node without a cluster another name, its own or its
+%% Gives the server of the only member of a group another name, its own or its
 %% node's.
 %%
-%% Ra's server has both in its configuration, in its snapshots and in
-%% its vote. Only the one member of a group can get a new name; it becomes the
-%% first member of a cluster, or its directory was copied to another host. The
-%% configuration is written last: until then, a next start begins again.
+%% Ra's server has both in its configuration, in its snapshots and in its vote.
+%% Only the one member of a group can get a new name: it becomes the first
+%% member of a cluster, its directory was copied to another host, or it goes on
+%% without the members that it had (todana_alone). The configuration is written
+%% last: until then, a next start begins again.
 -module(todana_adopt).
 -moduledoc false.
 
--export([server/1]).
+-export([server/1, is_alone/2]).
 
 -doc "Names this node in the files of the server in this directory.".
 -spec server(file:filename()) -> ok | {error, todana_log_problem:problem()}.
@@ -18,21 +19,50 @@ server(Server) ->
     case todana_small_file:read_terms(Config) of
         {ok, [#{id := Id}]} ->
             ok;
-        {ok, [#{id := Old, initial_members := [Old]} = Terms]} ->
-            maybe
-                ok ?= snapshots(Server, Old, Id),
-                ok ?= vote(Server),
-                ok ?= forget_names(Server),
-                {Name, _} = Id,
-                New = Terms#{
-                    id := Id, initial_members := [Id], cluster_name := Name
-                },
-                write(Config, io_lib:format("~0p.~n", [New]))
+        {ok, [#{id := Old, initial_members := Members} = Terms]} ->
+            case Members =:= [Old] orelse is_alone(Server, [Old, Id]) of
+                true ->
+                    rename(Server, Terms, Id);
+                false ->
+                    {error, {missing, Config, "this file is that of another "
+                             "member"}}
             end;
         {ok, _} ->
             {error, {missing, Config, "this file is that of another member"}};
         {error, Reason} ->
             {error, {unusable, Config, file:format_error(Reason)}}
+    end.
+
+-spec rename(file:filename(), map(), ra:server_id()) ->
+    ok | {error, todana_log_problem:problem()}.
+rename(Server, #{id := Old} = Terms, {Name, _} = Id) ->
+    maybe
+        ok ?= snapshots(Server, Old, Id),
+        ok ?= vote(Server),
+        ok ?= forget_names(Server),
+        New = Terms#{
+            id := Id, initial_members := [Id], cluster_name := Name,
+            membership => voter
+        },
+        write(filename:join(Server, "config"), io_lib:format("~0p.~n", [New]))
+    end.
+
+-doc """
+Whether the newest snapshot of this server has one member: one of these.
+""".
+-spec is_alone(file:filename(), [ra:server_id()]) -> boolean().
+is_alone(Server, Ids) ->
+    case lists:sort(todana_snapshot_files:all(Server)) of
+        [_ | _] = Snapshots ->
+            {_, File} = lists:last(Snapshots),
+            case todana_snapshot_files:read_meta(filename:dirname(File)) of
+                {ok, #{cluster := Cluster}} when map_size(Cluster) =:= 1 ->
+                    maps:keys(Cluster) -- Ids =:= [];
+                _ ->
+                    false
+            end;
+        [] ->
+            false
     end.
 
 %% Ra's table of names, which is made again.

@@ -161,18 +161,22 @@ transfer(Node) -> result(todana_members:transfer(Node)).
 %% Makes this node the only member. What it does not have is lost.
 -spec force() -> ok | {error, iodata()}.
 force() ->
-    case todana_members:is_confirmed() of
-        true ->
-            {error, "a majority of the members answers, so nothing is lost: "
-                    "`cluster leave NODE` removes a member"};
+    case todana_members:is_confirmed() andalso members() of
+        %% It has been interrupted, or there has never been another one.
+        {ok, Node, [_]} when Node =:= node() ->
+            todana_alone:go_on();
         false ->
             maybe
                 ok ?= has_most(),
                 logger:warning(
                     "todana: this node goes on alone: cluster force"
                 ),
-                result(todana_members:force_alone())
-            end
+                ok ?= result(todana_members:force_alone()),
+                todana_alone:go_on()
+            end;
+        _ ->
+            {error, "a majority of the members answers, so nothing is lost: "
+                    "`cluster leave NODE` removes a member"}
     end.
 
 %% Whether no member that answers has entries that this one does not have. One

@@ -27,7 +27,7 @@
 -define(ADMIT_TIMEOUT_MS, 30_000).
 
 -type work() ::
-    join | ask | strangers | vote | announce | formats | remember.
+    join | {ask, node()} | strangers | vote | announce | formats | remember.
 
 -record(state, {
     options :: todana_config:options(),
@@ -161,10 +161,11 @@ work(AsksNow, Opened, Options) ->
     [
         Work
      || AsksNow,
+        %% One that knows no leader takes long to answer.
         Work <- [
-            {ask, fun() -> leave_if_removed(Opened) end},
-            {strangers, fun() -> find_strangers(Opened) end}
-        ]
+            {{ask, N}, fun() -> leave_if_removed(N, Opened) end}
+         || N <- connected()
+        ] ++ [{strangers, fun() -> find_strangers(Opened) end}]
     ].
 
 -spec run(work(), fun(() -> term()), #state{}) -> #state{}.
@@ -204,13 +205,12 @@ is_admitted(Nodes, #{cluster := Cluster, uid := UId}) ->
 
 %% A node that was removed does not become a member with this directory again:
 %% it may have forgotten what it had confirmed.
--spec leave_if_removed(todana_data_dir:opened()) -> ok.
-leave_if_removed(#{cluster := Cluster, uid := UId} = Opened) ->
-    Answers = erpc:multicall(
-        connected(), todana_admission, is_removed, [Cluster, node(), UId],
+-spec leave_if_removed(node(), todana_data_dir:opened()) -> ok.
+leave_if_removed(Asked, #{cluster := Cluster, uid := UId} = Opened) ->
+    try erpc:call(
+        Asked, todana_admission, is_removed, [Cluster, node(), UId],
         ?TIMEOUT_MS
-    ),
-    case lists:member({ok, true}, Answers) of
+    ) of
         true ->
             ok = todana_data_dir:left(Opened),
             logger:error(
@@ -221,6 +221,8 @@ leave_if_removed(#{cluster := Cluster, uid := UId} = Opened) ->
             ok;
         false ->
             ok
+    catch
+        _:_ -> ok
     end.
 
 %% A directory that was lost, and a first start in its place: the node has the

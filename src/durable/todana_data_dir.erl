@@ -9,6 +9,7 @@
 -moduledoc false.
 
 -export([open/2, open/3, open/4, close/0, opened/0, server/0, group_exists/1,
+         rename_server/1,
          joined/1, left/1, identity/1, belongs/1, note/2]).
 -export([check/1, verify/2, unnamed/1, restored/1, write_terms/2]).
 
@@ -137,6 +138,19 @@ server() ->
 -spec server_name(binary()) -> atom().
 server_name(Cluster) ->
     binary_to_atom(<<(atom_to_binary(?SERVER))/binary, "_", Cluster/binary>>).
+
+-doc """
+Gives Ra's server another name, by which those that were members do not know it.
+It has to be started again.
+""".
+-spec rename_server(opened()) -> ok | {error, term()}.
+rename_server(#{cluster := Cluster} = Opened) ->
+    Drawn = string:lowercase(binary:encode_hex(crypto:strong_rand_bytes(4))),
+    Name = server_name(<<Cluster/binary, "_", Drawn/binary>>),
+    maybe
+        ok ?= put_terms(Opened, [{server, Name}, {members, [node()]}]),
+        persistent_term:put(?MODULE, Opened#{server := Name})
+    end.
 
 -doc "Notes that Ra has files of a server here, which must not get lost.".
 -spec group_exists(opened()) -> ok | {error, term()}.
