@@ -36,6 +36,7 @@
     a_torn_write_is_cut_off/1,
     a_log_that_was_cut_is_refused/1,
     the_note_has_one_writer_at_a_time/1,
+    the_note_of_a_stop_is_replaced_before_writes/1,
     a_file_of_the_log_that_had_just_been_created/1,
     a_damaged_log_is_repaired_on_request/1,
     a_damaged_snapshot_stays_and_so_does_the_log/1,
@@ -87,6 +88,7 @@ all() ->
         a_torn_write_is_cut_off,
         a_log_that_was_cut_is_refused,
         the_note_has_one_writer_at_a_time,
+        the_note_of_a_stop_is_replaced_before_writes,
         a_file_of_the_log_that_had_just_been_created,
         a_damaged_log_is_repaired_on_request,
         a_damaged_snapshot_stays_and_so_does_the_log,
@@ -704,6 +706,31 @@ a_missing_file_stops_the_start(Config) ->
     peer:stop(Other),
     Again = start_peer(Config, #{}),
     ?assertEqual(7, call(Again, value, [<<"n">>])),
+    peer:stop(Again).
+
+%% Otherwise a later start would believe that nothing was confirmed after it.
+the_note_of_a_stop_is_replaced_before_writes(Config) ->
+    Peer = start_peer(Config, #{}),
+    5 = call(Peer, add, [<<"n">>, 5]),
+    ok = peer:call(Peer, application, stop, [todana], 60_000),
+    ok = peer:stop(Peer),
+    [Note] = files(Config, "*/todana.mark"),
+    Server = filename:dirname(Note),
+    {ok, #{is_final := true}} = todana_log_mark:facts(Server),
+    %% The new note has no place.
+    ok = file:make_dir(Note ++ ".tmp"),
+    Again = start_peer(Config, #{}, recovering),
+    ok = wait(fun() ->
+        Info = peer:call(Again, todana_group, info, []),
+        string:find(maps:get(reason, Info, ""), "todana.mark") =/= nomatch
+    end),
+    ?assertEqual(recovering, call(Again, add, [<<"n">>, 1])),
+    {ok, #{is_final := true}} = todana_log_mark:facts(Server),
+    ok = file:del_dir(Note ++ ".tmp"),
+    ok = call(Again, await, [serving]),
+    ?assertMatch({ok, #{is_final := false}}, todana_log_mark:facts(Server)),
+    ?assertEqual(6, call(Again, add, [<<"n">>, 1])),
+    ?assertNot(is_map_key(reason, peer:call(Again, todana_group, info, []))),
     peer:stop(Again).
 
 %% What a crash leaves of a snapshot that was being written.

@@ -169,6 +169,7 @@ handle_info({'DOWN', _, process, Pid, Result}, #state{asker = Pid} = State) ->
     New = State#state{asker = none},
     case Result of
         {answered, Load} -> {noreply, opened(Load, New)};
+        {unanswered, {mark, Why}} -> {noreply, stays_closed(Why, New)};
         _ -> {noreply, New}
     end;
 handle_info(tick, State) ->
@@ -310,6 +311,14 @@ ask_and_exit(Load) ->
     else
         {error, Reason} -> exit({unanswered, Reason})
     end.
+
+%% It is tried again with the next tick.
+-spec stays_closed(string(), #state{}) -> #state{}.
+stays_closed(Why, #state{reason = Why} = State) ->
+    State;
+stays_closed(Why, State) ->
+    logger:error("todana: the durable databases stay closed: ~ts", [Why]),
+    State#state{reason = Why}.
 
 %% The server may have ended since it was asked, and begun to load anew.
 -spec opened(non_neg_integer(), #state{}) -> #state{}.

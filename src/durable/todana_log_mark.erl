@@ -16,8 +16,9 @@
 %%                            is_final:8
 %%
 %% The term is 0 if it is not known. `is_final' is 1 after an orderly stop,
-%% until the next start serves: then nothing was confirmed behind the entry.
-%% Format 1 ends with the index.
+%% until the next start serves: then nothing was confirmed behind the entry. So
+%% no write is accepted before that note is replaced. Format 1 ends with the
+%% index.
 -module(todana_log_mark).
 -moduledoc false.
 
@@ -47,6 +48,8 @@
     term := non_neg_integer(),
     is_final := boolean()
 }.
+-type result() ::
+    ok | {error, file:posix() | badarg | terminated | system_limit}.
 
 -doc "The entry that the note names; 0 without one.".
 -spec read(file:filename()) ->
@@ -95,21 +98,35 @@ encode(#{index := Index, term := Term, is_final := IsFinal}) ->
     Body = <<Index:64, Term:64, Final:8>>,
     <<?MAGIC, ?FORMAT, (erlang:crc32(Body)):32, Body/binary>>.
 
--doc "Writes a note about what is on disk. It is on disk when this returns.".
--spec write(file:filename(), facts()) ->
-    ok | {error, file:posix() | badarg | terminated | system_limit}.
+-doc """
+Writes a note about what is on disk. It is on disk when this returns. On a full
+disk, which has no room for a new file, it replaces the bytes of the old one.
+""".
+-spec write(file:filename(), facts()) -> result().
 write(Server, Facts) ->
-    todana_small_file:replace(file(Server), encode(Facts)).
+    Replaced = todana_small_file:replace(file(Server), encode(Facts)),
+    case Replaced of
+        {error, Reason} when Reason =:= enospc; Reason =:= edquot ->
+            case filelib:is_regular(file(Server)) of
+                true -> write_in_place(Server, Facts, fun file:datasync/1);
+                false -> Replaced
+            end;
+        _ ->
+            Replaced
+    end.
 
 %% Its length stays the same, and it lies in one sector.
--spec write_in_place(file:filename(), facts()) ->
-    ok | {error, file:posix() | badarg | terminated | system_limit}.
-write_in_place(Server, Facts) ->
+-spec write_in_place(
+    file:filename(), facts(), fun((file:fd()) -> result())
+) -> result().
+write_in_place(Server, Facts, Sync) ->
     maybe
         {ok, Fd} ?= file:open(file(Server), [read, write, raw]),
-        Result = file:pwrite(Fd, 0, encode(Facts)),
+        Written = file:pwrite(Fd, 0, encode(Facts)),
+        Synced = Sync(Fd),
         ok ?= file:close(Fd),
-        Result
+        ok ?= Written,
+        Synced
     end.
 
 -doc "Deletes the note: the log was cut on purpose.".
@@ -125,10 +142,47 @@ file(Server) -> filename:join(Server, "todana.mark").
 
 %% --------------------------------------------------------- a running node ---
 
--doc "Notes this entry, which was applied, if the note is of an older one.".
--spec keep(todana_data_dir:opened(), non_neg_integer()) -> ok.
-keep(Opened, Applied) ->
-    alone(fun() -> keep_alone(Opened, Applied) end).
+-doc """
+Notes this entry, which was applied, if the note is of an older one. An error if
+the note of an orderly stop is still there: a later start would believe it, and
+drop what was confirmed after it.
+""".
+-spec keep(todana_data_dir:opened(), non_neg_integer()) ->
+    ok | {error, {mark, Sentence :: string()}}.
+keep(#{server_dir := Server} = Opened, Applied) ->
+    ok = alone(fun() ->
+        case is_of_stop(Server) of
+            true -> synchronize(
+                Server, running(Opened, Applied), todana_disk:sync()
+            );
+            false -> keep_alone(Opened, Applied)
+        end
+    end),
+    case is_of_stop(Server) of
+        true -> {error, {mark, cannot_replace(Server)}};
+        false -> ok
+    end.
+
+%% One that cannot be read may be.
+-spec is_of_stop(file:filename()) -> boolean().
+is_of_stop(Server) ->
+    case facts(Server) of
+        {ok, #{is_final := IsFinal}} -> IsFinal;
+        damaged -> false;
+        {error, _} -> true
+    end.
+
+-spec cannot_replace(file:filename()) -> string().
+cannot_replace(Server) ->
+    Why =
+        case todana_group_notes:kept(?FAILED, none) of
+            none -> "the log cannot be synchronized";
+            Reason -> file:format_error(Reason)
+        end,
+    lists:flatten(io_lib:format(
+        "~ts has the note of the last stop, which must be replaced before the "
+        "first write, and cannot be: ~ts", [file(Server), Why]
+    )).
 
 -spec keep_alone(todana_data_dir:opened(), non_neg_integer()) -> ok.
 keep_alone(#{class_dir := Class, server_dir := Server} = Opened, Applied) ->
@@ -143,7 +197,9 @@ keep_alone(#{class_dir := Class, server_dir := Server} = Opened, Applied) ->
             );
         Noted > 0, OnDisk > Noted ->
             Facts = running(Opened, OnDisk),
-            noted(Facts, write_in_place(Server, Facts));
+            noted(Facts, write_in_place(
+                Server, Facts, fun(_Fd) -> ok end
+            ));
         true ->
             ok
     end.

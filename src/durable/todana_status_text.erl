@@ -55,8 +55,11 @@ of_memory(#{~"server" := Server, ~"databases" := Databases} = Figures) ->
     ].
 
 -spec headline(binary(), map()) -> iodata().
-headline(~"recovering", #{~"progress" := Percent}) ->
-    io_lib:format("recovering ~b %", [Percent]);
+headline(~"recovering", #{~"progress" := Percent} = Info) ->
+    [
+        io_lib:format("recovering ~b %", [Percent]),
+        [[": ", Reason] || #{~"reason" := Reason} <- [Info]]
+    ];
 headline(~"read_only", #{~"reason" := Reason}) ->
     ["serving reads only: ", Reason];
 headline(State, #{~"reason" := Reason}) ->
