@@ -49,6 +49,8 @@ screen_test_() ->
     },
     Down = #{~"state" => ~"down"},
     Full = #{~"state" => ~"read_only", ~"reason" => ~"the disk is full"},
+    Slow = Up#{~"commit_us" => #{~"p50" => 500, ~"p99" => 123_456_789}},
+    Failed = #{~"state" => ~"failed", ~"reason" => ~"an older copy"},
     Copying = #{~"state" => ~"recovering", ~"progress" => 61},
     Behind = Up#{~"applied_index" => 100_000},
     Old = Up#{~"host" => ~"127.0.0.1", ~"resp" => 6379},
@@ -76,6 +78,13 @@ screen_test_() ->
                 ~"cluster replace c NEW"},
             {[{~"leader", Up}, {~"voter", Full}, {~"voter", Up}],
                 ~"b accepts no writes: the disk is full"},
+            {[{~"leader", Up}, {~"voter", Full}, {~"voter", Up}],
+                ~"no further voter may fail\n"},
+            {[{~"leader", Up}, {~"voter", Full}, {~"voter", Full}],
+                ~"only 1 of 3 accept writes, which is no majority"},
+            {[{~"leader", Up}, {~"voter", Copying}, {~"voter", Up}],
+                ~"no further voter may fail\n"},
+            {[{~"leader", Slow}, {~"voter", Up}], ~" 123.5 s p99     1.0gb\n"},
             {[{~"leader", Up}, {~"voter", Up}],
                 ~"2 voters survive no more failures than 1"},
             {[{~"leader", Up}, {~"candidate", Copying}], ~"copies 61%"},
@@ -87,6 +96,10 @@ screen_test_() ->
                 ~"the members elect a leader"},
             {[{~"voter", Up}, {~"voter", Down}, {~"voter", Down}],
                 ~"(1 of 3 voters)"},
+            {[{~"unknown", Up}, {~"unknown", Failed}, {~"unknown", Down}],
+                ~"(1 of 3 voters)"},
+            {[{~"voter", Up}, {~"voter", Down}, {~"voter", Down}],
+                ~"gives up the writes that only the lost members have"},
             {[{~"voter", Up}, {~"voter", Down}, {~"voter", Down}],
                 ~"`bin/todana cluster force --i-accept-data-loss`"},
             {[{~"voter", Up}, {~"voter", Down}, {~"voter", Down}],
@@ -94,6 +107,32 @@ screen_test_() ->
             {[{~"leader", New}, {~"voter", Old}, {~"voter", New}],
                 <<"b ", IsOld/binary>>}
         ]
+    ].
+
+%% No column runs into the next one.
+columns_test() ->
+    Row = #{
+        ~"role" => ~"voter", ~"state" => ~"serving", ~"zone" => ~"eu-central-1",
+        ~"host" => ~"fd00:1234:5678:9abc::1", ~"resp" => 6379,
+        ~"applied_index" => 12_345_678_901, ~"log_time_ms" => 1,
+        ~"commit_us" => #{~"p99" => 999_999_999_999},
+        ~"disk_free_bytes" => 1 bsl 60
+    },
+    Text = unicode:characters_to_binary(todana_cluster_text:screen(#{
+        ~"cluster" => ~"c0ffee", ~"leader" => ~"none",
+        ~"members" => [
+            Row#{~"node" => ~"server-1@fd00:1234:5678:9abc::1"},
+            Row#{~"node" => ~"b@127.0.0.1", ~"applied_index" => 7}
+        ]
+    })),
+    [_, Head, First, Second | _] = binary:split(Text, ~"\n", [global]),
+    ?assertEqual(byte_size(Head), byte_size(First)),
+    ?assertEqual(byte_size(Head), byte_size(Second)),
+    [
+        ?assertMatch({_, _}, binary:match(First, Whole))
+     || Whole <- [~"server-1@fd00:1234:5678:9abc::1 (eu-central-1) ",
+                  ~" fd00:1234:5678:9abc::1:6379 ", ~" 12345678901 ",
+                  ~" 1000000.0 s p99 "]
     ].
 
 %% What needs a leader is not advised without one.

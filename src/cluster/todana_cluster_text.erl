@@ -9,6 +9,9 @@
 %% A member's clock that differs more is reported.
 -define(CLOCK_MS_MAX, 5_000).
 
+%% From here on a time is printed in seconds.
+-define(LONG_US, 999_900).
+
 -doc "The screen for an answer of `todana_cluster:status/0`, as JSON has it.".
 -spec screen(map()) -> iodata().
 screen(#{~"cluster" := Cluster, ~"members" := Members} = Status) ->
@@ -16,15 +19,14 @@ screen(#{~"cluster" := Cluster, ~"members" := Members} = Status) ->
     Entries = [entry(M) || M <- Members],
     Last = lists:max([0 | Entries]),
     LastMs = lists:max([0 | [log_time_ms(M) || M <- Members]]),
+    Rows = [
+        [Name || {Name, _, _} <- columns()]
+        | [[name(M), place(M) | columns(M, Last, LastMs)] || M <- Members]
+    ],
+    Widths = lists:foldl(fun widths/2, [W || {_, W, _} <- columns()], Rows),
     [
         io_lib:format("cluster ~ts, ~ts~n", [Cluster, leader(Leader)]),
-        row("NODE", [
-            "CLIENTS", "ROLE", "STATE", "ENTRY", "BEHIND", "COMMIT", "DISK"
-        ]),
-        [
-            row(name(M), [place(M) | columns(M, Last, LastMs)])
-         || M <- Members
-        ],
+        [row(Row, Widths) || Row <- Rows],
         [["- ", Sentence, $\n] || Sentence <- advice(Leader, Members, Last)]
     ].
 
@@ -32,12 +34,28 @@ screen(#{~"cluster" := Cluster, ~"members" := Members} = Status) ->
 leader(~"none") -> "without a leader";
 leader(Node) -> ["led by ", Node].
 
--spec row(unicode:chardata(), [iodata()]) -> iodata().
-row(Node, Columns) ->
-    io_lib:format(
-        "  ~-24ts ~-21ts ~-9ts ~-11ts ~10ts ~12ts ~12ts ~9ts~n",
-        [Node | Columns]
+%% The least width of each: a screen that is repeated does not jump.
+-spec columns() -> [{string(), pos_integer(), trailing | leading}].
+columns() ->
+    [
+        {"NODE", 24, trailing}, {"CLIENTS", 21, trailing},
+        {"ROLE", 9, trailing}, {"STATE", 11, trailing}, {"ENTRY", 10, leading},
+        {"BEHIND", 12, leading}, {"COMMIT", 12, leading}, {"DISK", 9, leading}
+    ].
+
+-spec widths([unicode:chardata()], [pos_integer()]) -> [pos_integer()].
+widths(Row, Widths) ->
+    lists:zipwith(
+        fun(Text, Width) -> max(string:length(Text), Width) end, Row, Widths
     ).
+
+-spec row([unicode:chardata()], [pos_integer()]) -> unicode:chardata().
+row(Row, Widths) ->
+    Padded = lists:zipwith3(
+        fun(Text, Width, {_, _, Where}) -> string:pad(Text, Width, Where) end,
+        Row, Widths, columns()
+    ),
+    ["  ", lists:join(" ", Padded), $\n].
 
 %% With its zone, if it has one.
 -spec name(map()) -> iodata().
@@ -66,8 +84,10 @@ columns(#{~"role" := Role} = Member, Last, LastMs) ->
         integer_to_list(Entry),
         behind(Last - Entry, LastMs, log_time_ms(Member)),
         case Member of
-            #{~"commit_us" := #{~"p99" := Us}} ->
+            #{~"commit_us" := #{~"p99" := Us}} when Us < ?LONG_US ->
                 io_lib:format("~.1f ms p99", [Us / 1000]);
+            #{~"commit_us" := #{~"p99" := Us}} ->
+                io_lib:format("~.1f s p99", [Us / 1_000_000]);
             #{} ->
                 ""
         end,
@@ -114,7 +134,7 @@ advice(~"none", Members, _Last) ->
 advice(_Leader, Members, Last) ->
     old(Members) ++ clocks(Members) ++
         lists:append([about(M, Last) || M <- Members]) ++
-        spare(length(voters(Members)), spares(Members)).
+        spare(length(voters(Members)), serving(voters(Members))).
 
 %% All members, if nobody says which ones vote.
 -spec voters([map()]) -> [map()].
@@ -165,16 +185,18 @@ may_fail(#{~"leader" := Leader, ~"members" := Members}) when
     Leader =/= ~"none"
 ->
     Voters = voters(Members),
-    Serving = [M || #{~"state" := ~"serving"} = M <- Voters],
-    length(Serving) - length(Voters) div 2 - 1;
+    spares(length(Voters), serving(Voters));
 may_fail(#{}) ->
     -1.
 
--spec spares([map()]) -> integer().
-spares(Members) ->
-    Voters = voters(Members),
-    Down = [M || M <- Voters, not is_up(M)],
-    (length(Voters) - 1) div 2 - length(Down).
+%% One whose disk is full still stores what others write, but not for long; one
+%% that copies has not all records. Neither makes a majority that lasts.
+-spec serving([map()]) -> non_neg_integer().
+serving(Voters) ->
+    length([M || #{~"state" := ~"serving"} = M <- Voters]).
+
+-spec spares(pos_integer(), non_neg_integer()) -> integer().
+spares(Voters, Serving) -> Serving - Voters div 2 - 1.
 
 -spec is_up(map()) -> boolean().
 is_up(#{~"state" := State}) ->
@@ -182,7 +204,9 @@ is_up(#{~"state" := State}) ->
 
 -spec without_leader([map()]) -> iodata().
 without_leader(Voters) ->
-    Up = [M || M <- Voters, is_up(M)],
+    %% One that does not serve elects nobody.
+    Up = [M || #{~"state" := State} = M <- Voters,
+               is_up(M), State =/= ~"failed"],
     case 2 * length(Up) > length(Voters) of
         true ->
             "nobody leads now: the members elect a leader, which takes some "
@@ -193,7 +217,8 @@ without_leader(Voters) ->
                 "(~b of ~b voters), and accepts no writes. Start the other "
                 "nodes or mend the network. Only if a majority is lost for "
                 "good, with all other members up that are left: `bin/todana "
-                "cluster force --i-accept-data-loss`, which names the member "
+                "cluster force --i-accept-data-loss`, which gives up the "
+                "writes that only the lost members have, and names the member "
                 "with the most entries",
                 [length(Up), length(Voters)]
             )
@@ -211,16 +236,22 @@ without_leader_about(#{
 without_leader_about(#{}) ->
     [].
 
--spec spare(non_neg_integer(), integer()) -> [iodata()].
-spare(1, _Left) ->
+-spec spare(non_neg_integer(), non_neg_integer()) -> [iodata()].
+spare(1, _Serving) ->
     ["only one node votes: if it fails, the cluster stands still. Let two more "
      "join"];
-spare(Voters, Left) ->
-    case Left of
+spare(Voters, Serving) ->
+    case spares(Voters, Serving) of
         Left when Left > 0 ->
             [io_lib:format("~b of ~b voters may fail", [Left, Voters])];
+        0 ->
+            ["no further voter may fail"];
         _ ->
-            ["no further voter may fail"]
+            [io_lib:format(
+                "no further voter may fail, and only ~b of ~b accept writes, "
+                "which is no majority: writes may stop at any moment",
+                [Serving, Voters]
+            )]
     end ++
     [
         io_lib:format(
