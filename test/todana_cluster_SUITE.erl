@@ -219,6 +219,7 @@ a_minority_accepts_no_writes(Config) ->
     timer:sleep(?STUCK_MS),
     #{reason := Reason} = rpc(A, todana, info, []),
     ?assertMatch("no leader: " ++ _, Reason),
+    ?assertNotEqual(nomatch, string:find(Reason, "cluster force")),
     B = node(b, [], Config),
     await(fun() -> call(A, set, [k, 4]) =:= ok end),
     await(fun() -> call(B, get, [k]) =:= {ok, 4} end).

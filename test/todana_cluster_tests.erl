@@ -201,7 +201,7 @@ events_test() ->
         {Facts#{up := [a], leader := none}, [
             "b is down, or cannot be reached",
             "no majority: this node reaches 1 of 3 voters, so no write is "
-            "confirmed",
+            "confirmed: " ++ todana_log_remedy:without_majority(),
             "the cluster has no leader, after a; this node reaches 1 of 3 "
             "voters"
         ]},
@@ -222,6 +222,39 @@ events_test() ->
         ?assertEqual(Said, [Text || {_Level, Text} <- Lines]),
         New
     end, todana_cluster_events:new(), Looks).
+
+%% The others do not come: the log says what to do, once.
+a_start_without_the_others_test() ->
+    Facts = #{
+        leader => none, members => [a, b, c], voters => [a, b, c], up => [a],
+        votes => true
+    },
+    Look = fun(NowMs, Events) ->
+        todana_cluster_events:look(Facts#{now_ms => NowMs}, Events)
+    end,
+    {Said, _} = lists:mapfoldl(
+        Look, todana_cluster_events:new(), lists:seq(0, 60_000, 1_000)
+    ),
+    [{warning, Text}] = lists:append(Said),
+    ?assertNotEqual(nomatch, string:find(Text, "reaches 1 of 3 voters")),
+    ?assertNotEqual(nomatch, string:find(Text, "cluster force")),
+    ?assertNotEqual(nomatch, string:find(Text, "gives up the writes")),
+    %% A majority elects a leader in a moment.
+    {[], First} = Look(0, todana_cluster_events:new()),
+    ?assertMatch({[], _}, todana_cluster_events:look(
+        Facts#{now_ms => 20_000, up => [a, b]}, First
+    )).
+
+a_node_without_a_vote_is_no_voter_test() ->
+    ?assertEqual([a], todana_cluster_events:voters([a, b], b, false)),
+    ?assertEqual([a, b], todana_cluster_events:voters([a, b], b, true)),
+    ?assertEqual([b], todana_cluster_events:voters([b], b, false)),
+    {[{notice, Text}], _} = todana_cluster_events:look(#{
+        now_ms => 0, leader => a, members => [a, b], voters => [a],
+        up => [a, b], votes => false
+    }, todana_cluster_events:new()),
+    ?assertEqual("a leads the cluster; this node reaches 1 of 1 voters, and "
+                 "has no vote itself", Text).
 
 %% A cluster that changes all the time does not fill the log.
 events_are_bounded_test() ->

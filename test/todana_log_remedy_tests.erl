@@ -72,6 +72,20 @@ a_member_leaves_and_joins_again_test() ->
         ]
     ].
 
+%% Two ways, and when each one is right.
+an_older_copy_joins_again_or_is_accepted_test() ->
+    Sentence = todana_log_problem:describe({older, "/data", "it is older"}),
+    [
+        ?assertNotEqual({nomatch, Sentence},
+                        {string:find(Sentence, Part), Sentence})
+     || Part <- [
+            "if the others have a majority", "cluster leave nonode@nohost",
+            "only if all members were restored from copies",
+            "the others are lost for good", "--cluster-accept-older",
+            "gives up the writes"
+        ]
+    ].
+
 a_removed_node_joins_again_test() ->
     Terms = [{cluster, ?CLUSTER}, {members, [b@host]}, {left_ms, 1}],
     with_data(Terms, fun(DataDir, _Class) ->

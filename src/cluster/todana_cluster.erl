@@ -284,9 +284,21 @@ known_members({ok, Leader, Members}) ->
         {error, _} -> {none, [without_lead(Member) || Member <- Members]}
     end;
 known_members({error, _}) ->
-    {none, [
-        #{node => Node, role => unknown} || Node <- todana_members:known()
-    ]}.
+    {none, [#{node => Node, role => unknown} || Node <- noted_members()]}.
+
+%% While the log of this node does not run, those that its directory names.
+-spec noted_members() -> [node()].
+noted_members() ->
+    case todana_members:listed() of
+        {ok, Nodes} ->
+            Nodes;
+        unknown ->
+            #{data_dir := DataDir} = todana_data_dir:opened(),
+            case todana_data_dir:identity(DataDir) of
+                {ok, #{members := Nodes}} -> lists:usort([node() | Nodes]);
+                _ -> [node()]
+            end
+    end.
 
 -spec without_lead(todana_members:member()) -> todana_members:member().
 without_lead(#{role := leader} = Member) -> Member#{role := voter};

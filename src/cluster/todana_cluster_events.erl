@@ -7,12 +7,14 @@
 -module(todana_cluster_events).
 -moduledoc false.
 
--export([new/0, look/2]).
+-export([new/0, look/2, voters/3]).
 
 -export_type([facts/0, events/0, line/0]).
 
 -define(TOKENS_MAX, 20).
 -define(TOKEN_MS, 10_000).
+%% Other members are often started a moment later.
+-define(ALONE_MS, 10_000).
 
 %% What a look finds.
 -type facts() :: #{
@@ -29,6 +31,8 @@
 -type line() :: {notice | warning, string()}.
 -opaque events() :: #{
     last := none | facts(),
+    %% Since when this node has reached no majority, before there was a leader.
+    alone_ms := none | said | integer(),
     tokens := non_neg_integer(),
     filled_ms := integer(),
     left_out := non_neg_integer()
@@ -37,13 +41,29 @@
 -doc "Nothing is known, and nothing was said.".
 -spec new() -> events().
 new() ->
-    #{last => none, tokens => ?TOKENS_MAX, filled_ms => 0, left_out => 0}.
+    #{
+        last => none, alone_ms => none,
+        tokens => ?TOKENS_MAX, filled_ms => 0, left_out => 0
+    }.
+
+-doc """
+Of the nodes that vote, those that do so now: the map of the cluster may not say
+yet that this node has no vote.
+""".
+-spec voters([node()], node(), boolean()) -> [node()].
+voters(Voters, _Node, true) ->
+    Voters;
+voters(Voters, Node, false) ->
+    case lists:delete(Node, Voters) of
+        [] -> Voters;
+        Others -> Others
+    end.
 
 -doc "The lines about what has changed since the last look.".
 -spec look(facts(), events()) -> {[line()], events()}.
 %% A node that has just started may not know the members yet.
-look(#{leader := none}, #{last := none} = Events) ->
-    {[], Events};
+look(#{leader := none} = Facts, #{last := none} = Events) ->
+    alone(has_majority(Facts), Facts, Events);
 look(#{now_ms := NowMs} = Facts, #{last := none} = Events) ->
     Lines = leader(none, Facts),
     bounded(Lines, Events#{last := Facts, filled_ms := NowMs});
@@ -56,6 +76,19 @@ look(Facts, #{last := Last} = Events) ->
         vote(Last, Facts),
     bounded(Lines, filled(Facts, Events#{last := Facts})).
 
+%% A start without the others.
+-spec alone(boolean(), facts(), events()) -> {[line()], events()}.
+alone(true, _Facts, Events) ->
+    {[], Events#{alone_ms := none}};
+alone(false, #{now_ms := NowMs}, #{alone_ms := none} = Events) ->
+    {[], Events#{alone_ms := NowMs}};
+alone(false, #{now_ms := NowMs} = Facts, #{alone_ms := SinceMs} = Events) when
+    is_integer(SinceMs), NowMs - SinceMs >= ?ALONE_MS
+->
+    {[no_majority(Facts)], Events#{alone_ms := said}};
+alone(false, _Facts, Events) ->
+    {[], Events}.
+
 -spec leader(node() | none, facts()) -> [line()].
 leader(Leader, #{leader := Leader}) ->
     [];
@@ -65,8 +98,12 @@ leader(Old, #{leader := none} = Facts) ->
         [Old, reach(Facts)]
     )}];
 leader(_Old, #{leader := New} = Facts) ->
-    [{notice, text("~ts leads the cluster; this node reaches ~ts",
-                   [New, reach(Facts)])}].
+    [{notice, text("~ts leads the cluster; this node reaches ~ts~ts",
+                   [New, reach(Facts), no_vote(Facts)])}].
+
+-spec no_vote(facts()) -> string().
+no_vote(#{votes := true}) -> "";
+no_vote(#{votes := false}) -> ", and has no vote itself".
 
 -spec members(facts(), facts()) -> [line()].
 members(#{members := Old}, #{members := New}) ->
@@ -90,16 +127,20 @@ connections(#{members := Before, up := Old}, #{members := Now, up := New}) ->
 majority(Old, New) ->
     case {has_majority(Old), has_majority(New)} of
         {true, false} ->
-            [{warning, text(
-                "no majority: this node reaches ~ts, so no write is confirmed",
-                [reach(New)]
-            )}];
+            [no_majority(New)];
         {false, true} ->
             [{notice, text("a majority again: this node reaches ~ts",
                            [reach(New)])}];
         _ ->
             []
     end.
+
+-spec no_majority(facts()) -> line().
+no_majority(Facts) ->
+    {warning, text(
+        "no majority: this node reaches ~ts, so no write is confirmed: ~ts",
+        [reach(Facts), todana_log_remedy:without_majority()]
+    )}.
 
 -spec has_majority(facts()) -> boolean().
 has_majority(Facts) ->

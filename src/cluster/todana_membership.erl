@@ -91,13 +91,16 @@ log(#{joining := [_ | _]}, State) ->
     State;
 log(_Opened, #state{events = Before} = State) ->
     Members = todana_members:known(),
+    Votes = todana_members:votes(),
     {Lines, Events} = todana_cluster_events:look(#{
         now_ms => erlang:monotonic_time(millisecond),
         leader => proved_leader(),
         members => Members,
-        voters => todana_cluster_map:voters(Members),
+        voters => todana_cluster_events:voters(
+            todana_cluster_map:voters(Members), node(), Votes
+        ),
         up => [node() | nodes()] -- State#state.strangers,
-        votes => todana_members:votes()
+        votes => Votes
     }, Before),
     lists:foreach(fun({Level, Text}) ->
         logger:log(Level, "todana: ~ts", [Text])

@@ -39,6 +39,9 @@
 %% How long no leader may answer before writes are refused.
 -define(SILENT_AFTER_MS, 5_000).
 
+-define(NO_LEADER,
+    "no leader: this node does not reach a majority of its cluster").
+
 %% Only removals are accepted, or nothing.
 -type room() :: ok | {removals | low, string()}.
 
@@ -417,8 +420,7 @@ gate(#state{room = Room, oldest_ms = Ms}) ->
     %% Without a leader no write is answered, so this is the reason to state.
     case todana_read_index:is_silent(?SILENT_AFTER_MS) of
         true ->
-            {no_leader, "no leader: this node does not reach a majority of its "
-                        "cluster"};
+            {no_leader, ?NO_LEADER};
         false when Ms > ?STUCK_AFTER_MS ->
             {read_only, lists:concat([
                 "the log has not answered for ", Ms div 1_000, " s"
@@ -457,16 +459,40 @@ describe(#state{durability = Durability} = State) ->
 differs(Info) -> maps:with([clock_differs_ms, clock_early_ms], Info).
 
 -spec describe_state(#state{}) -> {atom(), string()}.
-describe_state(#state{answered = none, reason = Reason}) ->
-    case todana_group_notes:failure() of
-        none -> {recovering, Reason};
-        {Failure, _IsFinal} -> {failed, Failure}
+describe_state(#state{answered = none, reason = Reason} = State) ->
+    case {todana_group_notes:failure(), is_leaderless(State)} of
+        {none, true} -> {recovering, without_leader(?NO_LEADER)};
+        {none, false} -> {recovering, Reason};
+        {{Failure, _IsFinal}, _} -> {failed, Failure}
     end;
 describe_state(State) ->
     case gate(State) of
         {open, _} -> {serving, ""};
+        {no_leader, Reason} -> {read_only, without_leader(Reason)};
         {_, Reason} -> {read_only, Reason}
     end.
+
+%% Its log runs, and it waits for the other members of its cluster.
+-spec is_leaderless(#state{}) -> boolean().
+is_leaderless(#state{server = none}) ->
+    false;
+is_leaderless(#state{reason = ""}) ->
+    case todana_data_dir:opened() of
+        #{cluster := Cluster, joining := [], has_group := true} when
+            Cluster =/= none
+        ->
+            todana_members:leader() =:= none andalso
+                todana_read_index:is_silent(?SILENT_AFTER_MS);
+        #{} ->
+            false
+    end;
+is_leaderless(#state{}) ->
+    false.
+
+%% For operators; clients get the reason alone.
+-spec without_leader(string()) -> string().
+without_leader(Reason) ->
+    lists:concat([Reason, ": ", todana_log_remedy:without_majority()]).
 
 -spec reason(string()) -> map().
 reason("") -> #{};

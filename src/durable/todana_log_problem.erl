@@ -70,9 +70,7 @@ advice({ended, File, _}) ->
 advice({short, File, _}) ->
     advice(File, "accepts the loss");
 advice({older, _, _}) ->
-    ": remove this member by `bin/todana cluster leave` on another one, and "
-    "let it join with an empty directory; docs/cluster.md, \"Older copies\", "
-    "has the other ways";
+    ": " ++ todana_log_remedy:older_copy();
 advice({gone_on, _, _}) ->
     ": see docs/cluster.md, \"Older copies\", before you give them up";
 advice(Problem) ->

@@ -12,7 +12,8 @@
 -module(todana_log_remedy).
 -moduledoc false.
 
--export([words/1, of_running/0, repair/2, refusal/1, unknown/1, member/1]).
+-export([words/1, of_running/0, repair/2, refusal/1, unknown/1, member/1,
+         without_majority/0, older_copy/0]).
 
 %% A path in a data directory has fewer parts below it.
 -define(DEPTH_MAX, 8).
@@ -33,6 +34,25 @@ of_running() ->
     catch
         error:badarg -> "restore a backup"
     end.
+
+-doc "What to do about a cluster of which this node reaches no majority.".
+-spec without_majority() -> string().
+without_majority() ->
+    "start the other members, or mend the network; only if a majority is lost "
+    "for good: `bin/todana cluster force --i-accept-data-loss`, which gives up "
+    "the writes that only the lost members have".
+
+-doc "What to do about the directory of this node, if it is an older copy.".
+-spec older_copy() -> string().
+older_copy() ->
+    lists:concat([
+        "if the others have a majority, run `bin/todana cluster leave ",
+        node(), "` on one of them, and let this node join again with an empty "
+        "directory; only if all members were restored from copies, or the "
+        "others are lost for good, start with --cluster-accept-older, which "
+        "gives up the writes that this directory has forgotten; "
+        "docs/cluster.md, \"Older copies\""
+    ]).
 
 -doc "The same, if `repair` could help a node that is alone, which does this.".
 -spec repair(file:filename_all(), Does :: string()) -> string().
