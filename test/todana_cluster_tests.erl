@@ -302,3 +302,78 @@ node_names_test_() ->
             {lists:duplicate(100, $a) ++ "@host", false}
         ]
     ].
+
+%% A node that cannot become a member says why at once.
+can_join_test_() ->
+    Own = [{127, 0, 0, 1}, {10, 0, 0, 2}],
+    Join = fun(Name, Peer) ->
+        case todana_distribution:can_join(Name, Peer, Own) of
+            ok -> ok;
+            {error, Sentence} -> unicode:characters_to_list(Sentence)
+        end
+    end,
+    [
+        ?_assertMatch("cluster_join: a@10.0.0.2 is this node itself" ++ _,
+                      Join('a@10.0.0.2', 'a@10.0.0.2')),
+        ?_assertMatch("node: b@127.0.0.1 is on a loopback address" ++ _,
+                      Join('b@127.0.0.1', 'a@10.0.0.1')),
+        ?_assertEqual(ok, Join('b@127.0.0.1', 'a@10.0.0.2')),
+        ?_assertEqual(ok, Join('b@127.0.0.1', 'a@127.0.0.1')),
+        ?_assertEqual(ok, Join('b@10.0.0.2', 'a@10.0.0.1'))
+    ].
+
+%% What the other node may lack.
+refusal_test() ->
+    Refusal = fun(UsesTls) ->
+        lists:flatten(todana_distribution:refusal('a@10.0.0.1', UsesTls))
+    end,
+    ?assertNotEqual(nomatch, string:find(Refusal(true), "certificates")),
+    ?assertEqual(nomatch, string:find(Refusal(false), "certificates")),
+    [
+        ?assertNotEqual(nomatch, string:find(Refusal(Uses), "cookie file"))
+     || Uses <- [true, false]
+    ].
+
+%% A node with wrong certificates tries again twice a second.
+tls_alerts_test() ->
+    Counter = todana_tls_alerts:new(),
+    NowMs = erlang:monotonic_time(millisecond),
+    Pass = fun(AfterMs) ->
+        todana_tls_alerts:passes(NowMs + AfterMs, Counter)
+    end,
+    ?assertEqual({true, 0}, Pass(0)),
+    ?assertEqual([false || _ <- lists:seq(1, 119)],
+                 [Pass(500 * N) || N <- lists:seq(1, 119)]),
+    ?assertEqual({true, 119}, Pass(60_000)),
+    ?assertEqual(false, Pass(60_001)).
+
+tls_alert_names_the_certificates_test() ->
+    Event = #{
+        level => notice,
+        msg => {report, #{alert => unknown_ca, alerter => own}},
+        meta => #{time => 0, report_cb => fun(#{alert := Alert}) ->
+            {"TLS client: ~tp~n", [Alert]}
+        end}
+    },
+    Counter = todana_tls_alerts:new(),
+    #{level := warning, msg := {string, Text}} =
+        todana_tls_alerts:filter(Event, Counter),
+    Flat = unicode:characters_to_list(Text),
+    ?assertNotEqual(nomatch, string:find(Flat, "TLS client: unknown_ca;")),
+    ?assertNotEqual(nomatch, string:find(Flat, "cluster certificates")),
+    ?assertEqual(stop, todana_tls_alerts:filter(Event, Counter)),
+    %% The end of a connection, also at an orderly stop.
+    End = fun(Supervisor) ->
+        todana_tls_alerts:filter(Event#{msg := {report, #{
+            label => {supervisor, child_terminated},
+            report => [
+                {supervisor, {self(), Supervisor}},
+                {errorContext, child_terminated}, {reason, killed},
+                {offender, [{id, sender}]}
+            ]
+        }}}, Counter)
+    end,
+    ?assertEqual(stop, End(tls_dyn_connection_sup)),
+    ?assertEqual(ignore, End(todana_sup)),
+    Other = Event#{msg := {string, "another line"}},
+    ?assertEqual(ignore, todana_tls_alerts:filter(Other, Counter)).

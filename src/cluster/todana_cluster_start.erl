@@ -28,6 +28,7 @@ prepare(#{data_dir := DataDir} = Options) ->
     ClaimMs = claim_ms(with_cookie(Known, Options)),
     maybe
         ok ?= is_one_way(Options),
+        ok ?= todana_distribution:check_join(Known, Options),
         ok ?= has_cookie(Known, with_cookie(Known, Options)),
         ok ?= is_own_name(Known, node_name(Known, Options), DataDir),
         ok ?= name(node_name(Known, Options), with_cookie(Known, Options)),
@@ -52,6 +53,7 @@ check(#{data_dir := DataDir} = Options) ->
         maybe
             ok ?= todana_data_dir:check(DataDir),
             ok ?= is_one_way(Options),
+            ok ?= todana_distribution:check_join(Known, Options),
             ok ?= has_cookie(Known, with_cookie(Known, Options)),
             ok ?= is_own_name(Known, node_name(Known, Options), DataDir),
             check_name(node_name(Known, Options), Options)

@@ -8,8 +8,10 @@
 -module(todana_distribution).
 -moduledoc false.
 
--export([start/1, check/1, check_cookie/1, is_node_name/1, has_tls/0]).
--export([connect/1]).
+-export([start/1, check/1, check_cookie/1, check_join/2, is_node_name/1]).
+-export([has_tls/0, connect/1]).
+%% The decisions, for tests
+-export([refusal/2, can_join/3]).
 
 -export_type([options/0]).
 
@@ -45,8 +47,7 @@ start(#{node := Name, cookie_file := File, port := Port}) ->
         {ok, Cookie} ?= cookie(File),
         ok = listen_on(Address, Port),
         ok ?= start_epmd(Address),
-        %% Each refused connection is a notice, and strangers repeat theirs.
-        _ = has_tls() andalso logger:set_application_level(ssl, warning),
+        _ = has_tls() andalso todana_tls_alerts:install(),
         ok ?= start_kernel(Name, Host),
         ok = keep_out_of_dumps(),
         true = erlang:set_cookie(Cookie),
@@ -60,6 +61,62 @@ check(Name) ->
     case allowed(Host) of
         {ok, _} -> ok;
         {error, Sentence} -> {error, Sentence}
+    end.
+
+-doc """
+Whether a node with these options could become a member by the peer that they
+name. A directory that is part of a cluster joins no more.
+""".
+-spec check_join({ok, map()} | none, todana_config:options()) ->
+    ok | {error, Sentence :: iodata()}.
+check_join(none, #{node := Name, cluster_join := Peer}) when Peer =/= off ->
+    Own = case Name of off -> node(); _ -> Name end,
+    can_join(Own, Peer, own_addresses());
+check_join(_Known, _Options) ->
+    ok.
+
+-doc """
+Whether a node of this name, on a host with these addresses, can join this peer:
+it is another node, and one that can reach this one.
+""".
+-spec can_join(node(), node(), [inet:ip_address()]) ->
+    ok | {error, Sentence :: iodata()}.
+can_join(Name, Name, _Own) ->
+    {error, ["cluster_join: ", atom_to_list(Name), " is this node itself: name "
+             "a member of the cluster that it is to join, or create one with "
+             "cluster_create"]};
+can_join(Name, Peer, Own) ->
+    case {address_of(Name), address_of(Peer)} of
+        {{ok, Address}, {ok, Other}} ->
+            IsNear = is_loopback(Other) orelse lists:member(Other, Own),
+            case is_loopback(Address) andalso not IsNear of
+                true ->
+                    {error, ["node: ", atom_to_list(Name), " is on a loopback "
+                             "address, where ", atom_to_list(Peer), " on "
+                             "another host cannot reach it: name this node "
+                             "with an address of its host"]};
+                false ->
+                    ok
+            end;
+        _ ->
+            %% Another sentence says so.
+            ok
+    end.
+
+-spec own_addresses() -> [inet:ip_address()].
+own_addresses() ->
+    case inet:getifaddrs() of
+        {ok, Interfaces} ->
+            [A || {_Name, Facts} <- Interfaces, {addr, A} <- Facts];
+        {error, _} ->
+            []
+    end.
+
+-spec address_of(node()) -> {ok, inet:ip_address()} | {error, iodata()}.
+address_of(Node) ->
+    case string:split(atom_to_list(Node), "@") of
+        [_, Host] -> address(Host);
+        [_] -> {error, "the name has no host"}
     end.
 
 -spec allowed(string()) -> {ok, inet:ip_address()} | {error, iodata()}.
@@ -99,16 +156,27 @@ why_not(Node) ->
     [Name, Host] = string:split(atom_to_list(Node), "@"),
     case erl_epmd:port_please(Name, Host, 2_000) of
         {port, _, _} ->
-            {refused, [
-                atom_to_list(Node), " refused this node: copy the cookie file "
-                "of its cluster to this host, and check that both use TLS or "
-                "none does"
-            ]};
+            {refused, refusal(Node, has_tls())};
         _ ->
             {down, [
                 atom_to_list(Node), " is not running, or cannot be reached"
             ]}
     end.
+
+-doc "What to do about a node that ends the connection at once.".
+-spec refusal(node(), UsesTls :: boolean()) -> iodata().
+refusal(Node, UsesTls) ->
+    [
+        atom_to_list(Node), " refused this node: copy the cookie file ",
+        case UsesTls of
+            true ->
+                "and the certificates (cluster_tls) of its cluster to this "
+                "host, and check that its nodes use TLS, as this one does";
+            false ->
+                "of its cluster to this host, and check that its nodes use no "
+                "TLS, as this one does not (cluster_tls)"
+        end
+    ].
 
 -spec address(string()) -> {ok, inet:ip_address()} | {error, iodata()}.
 address(Host) ->
