@@ -133,7 +133,9 @@ call(Request, Default) ->
     try
         gen_server:call(?MODULE, Request)
     catch
-        exit:{noproc, _} -> Default
+        exit:{noproc, _} -> Default;
+        %% It ends: those that ask at a stop need not fail.
+        exit:{shutdown, _} -> Default
     end.
 
 -spec init([]) ->

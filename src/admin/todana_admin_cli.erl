@@ -143,8 +143,7 @@ ask(Command, Path, Request, TimeoutMs) ->
         {ok, Answer} ->
             Answer;
         {error, no_node} ->
-            throw([Command, ": no node is running here: there is no answer "
-                   "from ", Path]);
+            throw([Command, ": ", todana_control_path:no_node(Path)]);
         {error, Sentence} ->
             throw([Command, ": ", Sentence])
     end.

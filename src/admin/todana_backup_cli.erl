@@ -156,8 +156,7 @@ send(File, Fd, Socket) ->
 answer(_Command, _Path, {ok, Answer}) ->
     Answer;
 answer(Command, Path, {error, no_node}) ->
-    throw([Command, ": no node is running here: there is no answer from ",
-           Path]);
+    throw([Command, ": ", todana_control_path:no_node(Path)]);
 answer(Command, _Path, {error, Sentence}) ->
     throw([Command, ": ", Sentence]).
 

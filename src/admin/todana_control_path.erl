@@ -9,13 +9,17 @@
 
 -include_lib("kernel/include/file.hrl").
 
--export([of_directory/1, of_options/1, directory_of/1, found/0]).
+-export([of_directory/1, of_options/1, directory_of/1, found/0, no_node/1]).
 -export([prepare/1]).
+%% The decision, for tests
+-export([is_locked/2]).
 
 -define(SOCKET, "control").
 %% A list of the system's Unix sockets, and the flags of those that listen.
 -define(SYSTEM_SOCKETS, "/proc/net/unix").
 -define(LISTENS, ~"00010000").
+%% The locks of the system, with the inodes of their files.
+-define(SYSTEM_LOCKS, "/proc/locks").
 -define(LISTENERS, [
     listen_resp, listen_resp_cluster, listen_memcached, listen_kyoto,
     listen_http
@@ -60,6 +64,50 @@ directory_of(Path) ->
         true -> {ok, Directory};
         false -> none
     end.
+
+-doc """
+What it means that nobody answers at this socket. A node locks its data
+directory before it has sockets, and gives it up after them.
+""".
+-spec no_node(file:filename()) -> unicode:chardata().
+no_node(Path) ->
+    Lock = filename:join(filename:dirname(Path), "lock"),
+    case {file:read_file_info(Lock), file:read_file(?SYSTEM_LOCKS)} of
+        {{ok, #file_info{inode = Inode}}, {ok, Locks}} ->
+            case is_locked(Inode, Locks) of
+                true ->
+                    ["a node is starting or stopping here, or a command works "
+                     "with its data directory: there is no answer from ", Path,
+                     " yet"];
+                false ->
+                    no_answer(Path)
+            end;
+        _ ->
+            no_answer(Path)
+    end.
+
+-spec no_answer(file:filename()) -> unicode:chardata().
+no_answer(Path) ->
+    ["no node is running here: there is no answer from ", Path, " (a node that "
+     "was just started, or waits to join, answers later)"].
+
+-doc "Whether a file with this inode is in this list of locks.".
+-spec is_locked(non_neg_integer(), binary()) -> boolean().
+is_locked(Inode, Locks) ->
+    Own = integer_to_binary(Inode),
+    lists:any(
+        fun(Line) ->
+            case binary:split(Line, ~" ", [global, trim_all]) of
+                %% Number, kind, class, access, process and file. A request
+                %% that waits for a lock has an arrow behind the number.
+                [_, _, _, _, _, File | _] ->
+                    lists:last(binary:split(File, ~":", [global])) =:= Own;
+                _ ->
+                    false
+            end
+        end,
+        binary:split(Locks, ~"\n", [global])
+    ).
 
 -doc "The sockets of nodes on this host that this user may connect to.".
 -spec found() -> [file:filename()].

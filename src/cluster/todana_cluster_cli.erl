@@ -124,8 +124,7 @@ wait(Path, Seconds, DeadlineMs) ->
             io:put_chars(todana_cluster_text:screen(Now)),
             throw(["cluster: after ", Seconds, " s no member may fail yet"]);
         {false, false, {error, no_node}} ->
-            throw(["cluster: no node is running here: there is no answer from ",
-                   Path]);
+            throw(["cluster: ", todana_control_path:no_node(Path)]);
         {false, false, {error, Sentence}} ->
             throw(["cluster: ", Sentence])
     end.
@@ -164,8 +163,7 @@ ask(Path, Request) ->
     case todana_control:ask(Path, Request, ?TIMEOUT_MS) of
         {ok, Answer} -> Answer;
         {error, no_node} ->
-            throw(["cluster: no node is running here: there is no answer from ",
-                   Path]);
+            throw(["cluster: ", todana_control_path:no_node(Path)]);
         {error, Sentence} -> throw(["cluster: ", Sentence])
     end.
 

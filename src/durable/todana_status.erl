@@ -63,7 +63,9 @@ ask(DataDir) ->
         {error, timeout} ->
             {error, Path ++ ": the node does not answer"};
         {error, Reason} when Reason =:= enoent; Reason =:= econnrefused ->
-            {error, "no node is running with the data directory " ++ DataDir};
+            {error, unicode:characters_to_list(
+                todana_control_path:no_node(Path)
+            )};
         {error, Reason} ->
             {error, lists:flatten(io_lib:format(
                 "~ts: ~ts", [Path, inet:format_error(Reason)]
