@@ -17,6 +17,29 @@ of_two_clocks_the_nearer_one_counts_test() ->
     ?assertEqual(7, todana_clock:median([7, 20])),
     ?assertEqual(2, todana_clock:median([-9, 2, 3, 9])).
 
+%% The warning in the log, `status' and `clock' say the same of a clock.
+a_wrong_clock_is_shown_where_the_warning_leads_test() ->
+    Clock = fun(DiffersMs, EarlyMs) ->
+        unicode:characters_to_list(todana_admin_cli:clocks(#{
+            ~"now_ms" => 1_800_000_000_000 + DiffersMs,
+            ~"wall_ms" => 1_800_000_000_000, ~"clock_early_ms" => EarlyMs
+        }))
+    end,
+    Has = fun(Text, Part) -> string:find(Text, Part) =/= nomatch end,
+    %% The clocks of the others are right.
+    Wrong = Clock(7_300, 0),
+    ?assert(Has(Wrong, "7.3 s behind the time of the log")),
+    ?assert(Has(Wrong, "this node's clock is wrong: set it")),
+    ?assert(Has(Wrong, "the log's time is    right")),
+    %% All clocks were set back.
+    Early = Clock(3_600_000, 3_600_000),
+    ?assert(Has(Early, "3600.0 s behind the time of the log")),
+    ?assert(Has(Early, "3600.0 s ahead of the clocks")),
+    ?assertNot(Has(Early, "this node's clock is wrong")),
+    Right = Clock(3, 0),
+    ?assertNot(Has(Right, "behind")),
+    ?assertNot(Has(Right, "wrong")).
+
 a_format_of_all_batches_waits_until_nobody_goes_back_test() ->
     HourMs = 3_600_000,
     [

@@ -5,6 +5,8 @@
 
 -export([ping/1, stop/1, reload/1, status/1, top/2]).
 -export([clock/1, set_clock/2]).
+%% For tests
+-export([clocks/1]).
 
 -define(TIMEOUT_MS, 60_000).
 %% A node may write a snapshot when it stops.
@@ -66,17 +68,37 @@ set_clock(Path, false) ->
     #{~"clock_early_ms" := Ms} = Clock = ask("clock", Path, clock, ?TIMEOUT_MS),
     finish([clocks(Clock), $\n, would(Ms)]).
 
+-doc "The times and what they mean, for the answer of `clock`.".
 -spec clocks(map()) -> iodata().
 clocks(#{~"now_ms" := NowMs, ~"wall_ms" := WallMs} = Clock) ->
     #{~"clock_early_ms" := EarlyMs} = Clock,
     [
         "time of the log      ", at(NowMs), $\n,
-        "clock of this node   ", at(WallMs), $\n,
+        "clock of this node   ", at(WallMs),
+        differs(NowMs - WallMs), $\n,
         "the log's time is    ", case EarlyMs of
             0 -> "right\n";
             _ -> [moved(EarlyMs), " of the clocks, and is corrected slowly\n"]
-        end
+        end,
+        own(NowMs - WallMs, EarlyMs)
     ].
+
+%% The figure of the warning in the log, and of `status'.
+-spec differs(integer()) -> iodata().
+differs(Ms) ->
+    case todana_status_text:clock_differs(Ms) of
+        none -> "";
+        Text -> [", ", Text]
+    end.
+
+%% The median of the clocks may be right where this one is not.
+-spec own(integer(), integer()) -> iodata().
+own(DiffersMs, EarlyMs) ->
+    case todana_status_text:clock_differs(DiffersMs - EarlyMs) of
+        none -> "";
+        _ -> "this node's clock is wrong: set it; its node warns of more than "
+             "5 s, until it agrees again\n"
+    end.
 
 -spec would(integer()) -> iodata().
 would(0) ->

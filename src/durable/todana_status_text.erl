@@ -2,7 +2,7 @@
 -module(todana_status_text).
 -moduledoc false.
 
--export([text/1, of_memory/1]).
+-export([text/1, of_memory/1, clock_differs/1]).
 
 %% A smaller difference of clocks is none.
 -define(CLOCK_MS_MIN, 1_000).
@@ -119,13 +119,21 @@ rows() ->
     ].
 
 -spec clock(integer()) -> iodata().
-clock(Ms) when abs(Ms) < ?CLOCK_MS_MIN ->
-    "agrees with the time of the log";
 clock(Ms) ->
+    case clock_differs(Ms) of
+        none -> "agrees with the time of the log";
+        Text -> [Text, "; see `todana clock`"]
+    end.
+
+-doc "By how much a clock differs from the time of the log, if it does.".
+-spec clock_differs(integer()) -> iodata() | none.
+clock_differs(Ms) when abs(Ms) < ?CLOCK_MS_MIN ->
+    none;
+clock_differs(Ms) ->
     [
         io_lib:format("~.1f s ", [abs(Ms) / 1000]),
         if Ms > 0 -> "behind"; true -> "ahead of" end,
-        " the time of the log; see `todana clock`"
+        " the time of the log"
     ].
 
 -spec percentiles(map()) -> iodata().
