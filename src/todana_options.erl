@@ -154,7 +154,7 @@ durability() ->
         row(G, disk_reserve, {bytes, ?MB, ?TB, auto}, "auto",
             "The number of bytes that stay free on the disk of `data_dir`. "
             "Below it the node refuses writes other than removals until "
-            "there is room again. `auto` is twice the size of a log file, and "
+            "there is room again. `auto` is 256mb (two files of the log) and "
             "the size of a snapshot.")
     ].
 

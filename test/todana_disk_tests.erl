@@ -11,7 +11,8 @@ room_is_what_the_reserve_says_test() ->
     ?assertEqual({ok, none}, judge(#{free => 300 * ?MIB})),
     {{removals, Sentence}, none} = judge(#{free => 299 * ?MIB}),
     ?assertEqual("299 MiB are free on the disk of /data and 300 MiB are needed"
-                 "; only removals are accepted", Sentence).
+                 "; only removals are accepted; no snapshot would make room",
+                 Sentence).
 
 removals_need_an_eighth_of_the_reserve_and_a_file_at_most_test() ->
     Room = fun(Changes) -> element(1, element(1, judge(Changes))) end,
@@ -60,7 +61,15 @@ a_snapshot_needs_room_itself_test() ->
     ?assertMatch({_, snapshot}, judge(Facts#{free => 140 * ?MIB})).
 
 the_default_reserve_is_two_files_and_a_snapshot_test() ->
-    ?assertEqual(356 * ?MIB, todana_disk_space:reserve(facts())).
+    ?assertEqual(356 * ?MIB, todana_disk_space:reserve(facts())),
+    %% As the pages have it.
+    ?assertEqual(256 * ?MIB, todana_disk_space:reserve(#{
+        data_bytes => 0, file_bytes => todana_ra:wal_bytes_max()
+    })),
+    {ok, #{doc := Help}} = todana_options:find("disk_reserve"),
+    ?assertMatch({_, _}, binary:match(
+        unicode:characters_to_binary(Help), ~"256mb (two files of the log)"
+    )).
 
 judge(Changes) ->
     todana_disk_space:judge(maps:merge(facts(), Changes)).

@@ -209,7 +209,8 @@ relieve(snapshot, Facts, #state{relieved_ms = LastMs} = State) ->
                 ok ->
                     logger:notice(
                         "todana: the disk is nearly full; a snapshot is "
-                        "written, after which the log is deleted"
+                        "written, after which the log is deleted but for its "
+                        "newest files"
                     ),
                     State#state{
                         relieved_ms = NowMs,

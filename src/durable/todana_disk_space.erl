@@ -79,19 +79,20 @@ floor_bytes(#{reserve := Reserve, file_bytes := FileBytes}) ->
 
 -spec hope(facts()) -> {iodata(), relief()}.
 hope(#{snapshot_in_progress := true} = Facts) ->
-    {io_lib:format("; a snapshot is being written, after which ~b MiB of "
-                   "log and an older one are deleted",
+    {io_lib:format("; a snapshot is being written, after which up to ~b MiB "
+                   "of log and an older one are deleted",
                    [replaced(Facts) bsr 20]), none};
 hope(#{free := Free, data_bytes := DataBytes} = Facts) ->
     Needed = DataBytes + floor_bytes(Facts),
     case {is_worthwhile(Facts), Free >= Needed} of
         {false, _} ->
-            {"", none};
+            {"; no snapshot would make room", none};
         {true, true} ->
             {"", snapshot};
         {true, false} ->
             {io_lib:format("; with ~b MiB a snapshot could be written, after "
-                           "which ~b MiB of log and an older one are deleted",
+                           "which up to ~b MiB of log and an older one are "
+                           "deleted",
                            [mib(Needed), replaced(Facts) bsr 20]), none}
     end.
 
