@@ -41,6 +41,7 @@
     a_node_that_starts_denies_no_member/1,
     an_older_copy_is_refused/1,
     an_older_copy_that_starts_first_is_refused/1,
+    the_last_moment_before_a_stop_is_remembered/1,
     older_copies_of_all_are_accepted_by_an_option/1,
     a_member_does_not_follow_an_older_copy/1,
     a_member_with_all_it_confirmed_comes_back/1,
@@ -96,6 +97,7 @@ all() ->
         a_node_that_starts_denies_no_member,
         an_older_copy_is_refused,
         an_older_copy_that_starts_first_is_refused,
+        the_last_moment_before_a_stop_is_remembered,
         older_copies_of_all_are_accepted_by_an_option,
         a_member_does_not_follow_an_older_copy,
         a_member_with_all_it_confirmed_comes_back,
@@ -845,6 +847,18 @@ an_older_copy_is_refused(Config) ->
     C = node(c, [{cluster_join, A}], Config),
     await(fun() -> voters(A) =:= [A, B, C] end),
     await(fun() -> call(C, get, [20]) =:= {ok, 20} end).
+
+%% A member announces once a second, and what it has when it stops.
+the_last_moment_before_a_stop_is_remembered(Config) ->
+    [A, _B, C] = cluster([a, b, c], Config),
+    ok = call(A, set, [k, 0]),
+    await(fun() -> call(C, get, [k]) =:= {ok, 0} end),
+    await(fun() -> remembers(b, C, index(C), Config) end),
+    ok = call(A, set, [k, 1]),
+    await(fun() -> call(C, get, [k]) =:= {ok, 1} end),
+    Index = index(C),
+    ok = rpc(C, application, stop, [todana]),
+    await(fun() -> remembers(b, C, Index, Config) end).
 
 %% It runs, and waits for others, when the one comes that remembers.
 an_older_copy_that_starts_first_is_refused(Config) ->

@@ -303,6 +303,24 @@ node_names_test_() ->
         ]
     ].
 
+%% Look by look. After another leader was elected, a member announces only the
+%% entries that it had a second ago; later, and at an orderly stop, all.
+announced_test() ->
+    A = {a, 1},
+    B = {b, 2},
+    Looks = [
+        {10, A, 0}, {20, A, 10}, {30, A, 30}, {35, A, 35},
+        %% The figures of a log that is being replaced.
+        {33, B, 33}, {60, B, 33}, {70, B, 70},
+        {80, none, 70}, {80, none, 80}, {90, none, 80},
+        {90, {b, 3}, 90}, {99, {b, 3}, 90}, {100, {b, 3}, 100}
+    ],
+    _ = lists:foldl(fun({Now, Leader, Announced}, Sample) ->
+        {Sure, Next} = todana_confirmed:sure(Now, Leader, Sample),
+        ?assertEqual({Now, Announced}, {Now, Sure}),
+        Next
+    end, {0, none, 0}, Looks).
+
 %% A node that cannot become a member says why at once.
 can_join_test_() ->
     Own = [{127, 0, 0, 1}, {10, 0, 0, 2}],

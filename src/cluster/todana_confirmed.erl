@@ -29,7 +29,7 @@
 %% Called by other nodes
 -export([meet/1, has/0]).
 %% The decision, and the file, for tests
--export([verdict/2, read/1, remembered/0]).
+-export([verdict/2, sure/3, read/1, remembered/0]).
 %% Processes
 -export([meet_and_exit/2]).
 
@@ -43,6 +43,14 @@
 %% How long ago a leader may have proved that it leads.
 -define(PROVED_MS, 2_000).
 
+%% Looks with one leader, a second apart, after which its log is that of all.
+-define(STEADY_LOOKS, 2).
+
+%% The confirmed entry and the leader of the last look, and the number of looks
+%% in a row with this leader.
+-type sample() :: {
+    non_neg_integer(), todana_members:leadership() | none, non_neg_integer()
+}.
 %% A server, its node, and an entry that it has confirmed.
 -type row() :: {UId :: binary(), node(), non_neg_integer()}.
 %% What a member says of itself when it meets another one.
@@ -367,16 +375,35 @@ gone_on(#{data_dir := DataDir}, Node, Has, Index) ->
 -spec announce(opened(), [node()]) -> ok.
 announce(#{uid := UId}, Nodes) ->
     Now = todana_members:confirmed(),
-    %% An entry counts when it was there a second ago: while a log is replaced
-    %% that was not confirmed, the figures of Ra belong to both for a moment.
-    Sure = min(Now, kept(sample, 0)),
-    keep(sample, Now),
+    %% In this order: a change of the leader comes before that of the log.
+    #{leader := Leader} = todana_members:facts(),
+    {Sure, Sample} = sure(Now, Leader, kept(sample, {0, none, 0})),
+    keep(sample, Sample),
     Message = {confirmed, UId, node(), Sure, has()},
     _ = [
         erlang:send({todana_membership, Node}, Message, [noconnect, nosuspend])
      || Sure > 0, Node <- Nodes
     ],
     ok.
+
+-doc """
+What a member announces of an entry that is confirmed by its figures, and what
+it keeps for the next time. While a log is replaced that was not confirmed, the
+figures of Ra belong to both for a moment. That happens only soon after another
+leader was elected. So an entry counts if it was there a second ago, or at once
+if this leader was there in two looks before: then the last look, at an orderly
+stop, announces the last second, too.
+""".
+-spec sure(non_neg_integer(), todana_members:leadership() | none, sample()) ->
+    {non_neg_integer(), sample()}.
+sure(Now, Leader, {_Before, Leader, Looks}) when
+    Leader =/= none, Looks >= ?STEADY_LOOKS
+->
+    {Now, {Now, Leader, Looks}};
+sure(Now, Leader, {Before, Leader, Looks}) ->
+    {min(Now, Before), {Now, Leader, Looks + 1}};
+sure(Now, Leader, {Before, _Other, _Looks}) ->
+    {min(Now, Before), {Now, Leader, 1}}.
 
 -doc "Notes what a member has announced.".
 -spec note(binary(), node(), non_neg_integer(), non_neg_integer()) -> ok.
