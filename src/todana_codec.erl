@@ -13,6 +13,7 @@
 -define(ATOM, 1).
 -define(LOCAL, 2).
 -define(ORDERED, 3).
+-define(EXTERNAL, 131).
 %% Longer keys of ordered tables are decoded on a dirty scheduler.
 -define(DECODE_BYTES_MAX, 8192).
 -define(INTEGER_MIN, -16#8000000000000000).
@@ -82,11 +83,16 @@ durable_key(Term) ->
 
 -doc """
 The bytes of a key in a table, which another table of the same codec has as
-these bytes. They differ if one of the two is durable.
+these bytes. They differ if one of the two is durable. Raises `badarg` like
+`decode/1`.
 """.
 -spec moved(todana_nif:table(), binary()) -> binary() | todana_error:cause().
-moved(Table, <<?LOCAL, _/binary>> = Bytes) -> key(Table, decode(Bytes));
-moved(_Table, Bytes) -> Bytes.
+moved(Table, <<Kind, _/binary>> = Bytes) when
+    Kind =:= ?LOCAL; Kind =:= ?EXTERNAL
+->
+    key(Table, decode(Bytes));
+moved(_Table, Bytes) ->
+    Bytes.
 
 -doc "The bytes of a value.".
 -spec value(term()) -> binary().
@@ -110,7 +116,7 @@ The term that a key or value encodes. Raises `badarg` if the bytes do not encode
 one.
 """.
 -spec decode(binary()) -> term().
-decode(<<131, _/binary>> = Bytes) -> binary_to_term(Bytes);
+decode(<<?EXTERNAL, _/binary>> = Bytes) -> binary_to_term(Bytes);
 decode(<<?BINARY, Bytes/binary>>) -> Bytes;
 decode(<<?ATOM, Name/binary>>) -> binary_to_atom(Name);
 decode(<<?LOCAL, Bytes/binary>>) -> unmarked(binary_to_term(Bytes));

@@ -382,20 +382,23 @@ store_all(Records, #in{durable = true, expired = Expired} = In) ->
         fun({_, _, _, AtMs}) -> AtMs > 0 andalso AtMs =< NowMs end, Records
     ),
     Writes = [
-        {durable_key(Key, In), Value, Flags, expires(AtMs)}
+        {key(Key, In), Value, Flags, expires(AtMs)}
      || {Key, Value, Flags, AtMs} <- Live
     ],
     commit(Writes, In#in{expired = Expired + length(Dead)}).
 
-%% A dump of a table in memory has other identifiers in its keys.
--spec durable_key(binary(), #in{}) -> binary().
-durable_key(Key, #in{kind = ?TERM, table = Table} = In) ->
-    case todana_codec:moved(Table, Key) of
+%% The key in this table: those of tables in memory and of durable tables have
+%% different identifiers.
+-spec key(binary(), #in{}) -> binary().
+key(Key, #in{kind = ?TERM, table = Table} = In) ->
+    try todana_codec:moved(Table, Key) of
         {badarg, 1, _} = Misuse -> throw(Misuse);
         {badarg, _, Cause} -> throw({Cause, In});
         Bytes -> Bytes
+    catch
+        error:badarg -> throw({corrupted, In})
     end;
-durable_key(Key, _In) ->
+key(Key, _In) ->
     Key.
 
 %% Several records of a durable table are one write of its log.
@@ -421,7 +424,7 @@ store({Key, Value, Flags, AtMs}, #in{loaded = Loaded} = In) ->
         true ->
             In#in{expired = In#in.expired + 1};
         false ->
-            case put(In#in.table, Key, Value, expires(AtMs), Flags) of
+            case put(In#in.table, key(Key, In), Value, expires(AtMs), Flags) of
                 {ok, _Version} -> In#in{loaded = Loaded + 1};
                 {error, Reason} -> throw({Reason, In});
                 {badarg, 1, _} = Misuse -> throw(Misuse);

@@ -18,6 +18,7 @@
     transactions/1,
     subscriptions_see_the_log/1,
     dump_and_load/1,
+    a_dump_of_identifiers_fits_the_table/1,
     databases_are_durable/1,
     named_databases_keep_their_place/1,
     a_restart_of_the_application/1,
@@ -27,7 +28,7 @@
 ]).
 %% Called in the node.
 -export([transfer/1, subscribed/0, why/1, dumped/1, put_long/3,
-         transact_long/2, kill_acceptor/0]).
+         transact_long/2, kill_acceptor/0, carried/1]).
 
 all() ->
     [
@@ -42,6 +43,7 @@ all() ->
         transactions,
         subscriptions_see_the_log,
         dump_and_load,
+        a_dump_of_identifiers_fits_the_table,
         databases_are_durable,
         named_databases_keep_their_place,
         a_restart_of_the_application,
@@ -177,6 +179,7 @@ misuse_and_refusals(Config) ->
     ok = kill(Memory),
     Node = start(Config),
     {ok, _} = call(Node, open, [t, #{durable => true}]),
+    {ok, _} = call(Node, open, [terms, #{durable => true, codec => term}]),
     {ok, _} = call(Node, open, [m, #{}]),
     {ok, _} = call(Node, open, [db0, #{}]),
     [
@@ -192,6 +195,7 @@ misuse_and_refusals(Config) ->
             {put, [t, ~"k", {a}], "iodata"},
             {delete_many, [t, [~"a", {b}]], "iodata"},
             {put_many, [t, [{~"a", ~"b"} | c]], "list"},
+            {put, [terms, {memo, [fun() -> Node end]}, v], "fun"},
             {drop, [db0], "database"},
             {drop, [nothing], "no open table"}
         ]
@@ -389,6 +393,43 @@ dump_and_load(Config) ->
     Count = fun(_Key, _Value, N) -> N + 1 end,
     ?assertEqual(1_001, call(Second, fold, [Count, 0, u])),
     ?assertEqual({ok, 1_001}, call(Second, fold_snapshot, [Count, 0, u])).
+
+%% Keys with identifiers have other bytes in a table in memory than in a durable
+%% one. A dump of either goes to both.
+a_dump_of_identifiers_fits_the_table(Config) ->
+    Node = start(Config),
+    File = filename:join(?config(priv_dir, Config), "identifiers.dump"),
+    ?assertEqual([], peer:call(Node, ?MODULE, carried, [File], 60_000)).
+
+%% The pairs of tables between which a key was not carried.
+carried(File) ->
+    Tables = [
+        {durable, #{codec => term, durable => true}},
+        {in_memory, #{codec => term}}
+    ],
+    Keys = [
+        {session, Identifier}
+     || Identifier <- [whereis(init), hd(erlang:ports()), make_ref(), none]
+    ],
+    Records = lists:sort([{Key, old} || Key <- Keys]),
+    [
+        {From, To, Key, Loaded}
+     || {From, FromOptions} <- Tables,
+        {To, ToOptions} <- Tables,
+        Key <- Keys,
+        Loaded <- [begin
+            {ok, _} = todana:open(from, FromOptions),
+            {ok, _} = todana:open(to, ToOptions),
+            ok = todana:put_many(from, Records),
+            {ok, _} = todana:dump(from, File),
+            {ok, _} = todana:load(to, File),
+            Records = lists:sort(todana:to_list(to)),
+            Found = {todana:take(to, Key), todana:count(to)},
+            [_ = todana:drop(T) || T <- [from, to]],
+            Found
+        end],
+        Loaded =/= {{ok, old}, length(Keys) - 1}
+    ].
 
 databases_are_durable(Config) ->
     First = start(Config),
