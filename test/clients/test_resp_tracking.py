@@ -427,11 +427,22 @@ def test_pause(connect, resp):
     writer = connect.resp()
     assert resp.call("CLIENT", "PAUSE", 60_000, "WRITE") == OK
     writer.send(encode("SET", "k", "paused"))
+    for _ in range(1_000):
+        if is_blocked := b"blocked_clients:1\r\n" in resp.call("INFO", "clients"):
+            break
+        time.sleep(0.01)
+    assert is_blocked
     assert resp.call("GET", "k") is None
+    # A transaction that only reads goes on, and so does a script that says so.
+    assert resp.call("MULTI") == OK
+    assert resp.call("GET", "k") == QUEUED
+    assert resp.call("EXEC") == [None]
+    assert resp.call("EVAL", "#!lua flags=no-writes\nreturn redis.call('GET', KEYS[1])", 1, "k") is None
     time.sleep(0.2)
     assert resp.call("GET", "k") is None
     assert resp.call("CLIENT", "UNPAUSE") == OK
     assert writer.reply() == OK
+    assert b"blocked_clients:0\r\n" in resp.call("INFO", "clients")
     resp.transcript("""
         CLIENT PAUSE x => -ERR timeout is not an integer or out of range
         CLIENT PAUSE -1 => -ERR timeout is negative

@@ -462,6 +462,8 @@ pub struct Client {
     pub traffic_bytes: [AtomicU64; 2],
     /// `CLIENT NO-EVICT`.
     pub no_evict: AtomicBool,
+    /// Whether a request of it is held back by `CLIENT PAUSE`.
+    pub is_held: AtomicBool,
     /// Whether it receives all commands.
     pub is_monitor: AtomicBool,
     /// Whether keys are tracked for it, whether it has a broadcast mode, and whether the client to
@@ -594,7 +596,7 @@ pub struct ServerInfo {
     pub tracked: [u64; 3],
     /// Names that have subscribers, by [`Topic`].
     pub topics: [u64; 3],
-    /// Clients that wait for a signal.
+    /// Clients that wait for a signal, or for the end of `CLIENT PAUSE`.
     pub blocked_clients: u64,
     /// Clients with subscriptions.
     pub subscribed_clients: u64,

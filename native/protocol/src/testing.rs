@@ -283,6 +283,7 @@ pub fn client(id: u64, protocol: ProtocolName) -> Arc<Client> {
         evicted_bytes: AtomicU64::new(0),
         traffic_bytes: [AtomicU64::new(0), AtomicU64::new(0)],
         no_evict: AtomicBool::new(false),
+        is_held: AtomicBool::new(false),
         is_monitor: AtomicBool::new(false),
         tracking: Default::default(),
         redirect: AtomicU64::new(0),

@@ -96,6 +96,12 @@ impl Clients {
         (count, self.peak.load(Ordering::Relaxed) as u64)
     }
 
+    /// The current number of clients with a request that is held back.
+    pub(crate) fn held(&self) -> u64 {
+        let by_id = self.by_id();
+        by_id.values().filter(|place| place.client.is_held.load(Ordering::Relaxed)).count() as u64
+    }
+
     /// The numbers of clients that were admitted and that were rejected.
     pub(crate) fn totals(&self) -> (u64, u64) {
         (self.total.load(Ordering::Relaxed), self.rejected.load(Ordering::Relaxed))
@@ -130,6 +136,7 @@ pub(crate) fn arriving(id: u64, fd: i32, now_ms: u64, accepted: &crate::inbox::A
         evicted_bytes: AtomicU64::new(0),
         traffic_bytes: [AtomicU64::new(0), AtomicU64::new(0)],
         no_evict: false.into(),
+        is_held: false.into(),
         is_monitor: false.into(),
         tracking: Default::default(),
         redirect: 0.into(),

@@ -172,6 +172,14 @@ impl Shared {
         info
     }
 
+    /// Clients with a request that CLIENT PAUSE holds back.
+    fn held_clients(&self) -> u64 {
+        match self.listeners.operator.has_held() {
+            true => self.clients.held(),
+            false => 0,
+        }
+    }
+
     fn describe(&self, totals: Totals, databases: Vec<Counts>) -> ServerInfo {
         let usage = ProcessUsage::now();
         let port = |protocol| {
@@ -215,7 +223,7 @@ impl Shared {
             tracking_clients: self.listeners.tracking.clients.load(Relaxed) as u64,
             tracked: self.listeners.tracking.counts(),
             topics: self.listeners.channels.counts().map(|count| count as u64),
-            blocked_clients: self.waiters.count().1 as u64,
+            blocked_clients: self.waiters.count().1 as u64 + self.held_clients(),
             subscribed_clients: self.listeners.channels.clients.load(Relaxed) as u64,
             dropped_messages: self.listeners.channels.dropped.load(Relaxed)
                 + self.config.keeper.as_ref().map_or(0, |keeper| keeper.dropped_messages()),

@@ -70,6 +70,11 @@ impl Operator {
         }
     }
 
+    /// Whether requests may be held back, or were not long ago.
+    pub(crate) fn has_held(&self) -> bool {
+        self.held_until_ms.load(Relaxed) != 0
+    }
+
     /// Holds requests back. As in Redis, a hold is never shortened, nor limited to writes, by
     /// another one.
     pub(crate) fn hold(&self, hold: Option<Hold>, now_ms: u64) {

@@ -2,6 +2,7 @@
 
 use super::call::{Call, Done};
 use super::number;
+use super::scripts;
 use super::spec::ADMIN;
 use super::state::{State, Unfinished};
 use super::table::Name;
@@ -23,22 +24,45 @@ pub(super) fn held_ms(until_ms: u64, now_ms: u64) -> u64 {
 /// Whether the present request is held back. A request that the log has committed is not, nor is
 /// one that is queued, nor one that can end it.
 #[inline]
-pub(super) fn is_held<H: Host>(state: &mut State, name: Name, host: &H) -> bool {
-    let may_write = name.class() == Class::Write || matches!(name, Name::Publish | Name::SPublish);
-    match host.held_until_ms(may_write) {
-        None => false,
-        Some(until_ms) => hold(state, name, until_ms, host),
+pub(super) fn is_held<H: Host>(
+    state: &mut State,
+    name: Name,
+    arguments: &[&[u8]],
+    host: &H,
+) -> bool {
+    // All that is held back at times includes what may write.
+    host.held_until_ms(true).is_some() && hold(state, name, arguments, host)
+}
+
+/// Whether a request may change what other nodes or clients see. EXEC does what was queued, and a
+/// script may say that it does not write. As in Redis, a script that is queued does not say it.
+fn may_write<H: Host>(state: &State, name: Name, arguments: &[&[u8]], host: &H) -> bool {
+    let writes =
+        |name: Name| name.class() == Class::Write || matches!(name, Name::Publish | Name::SPublish);
+    match (name, &state.transaction) {
+        (Name::Exec, None) => false,
+        (Name::Exec, Some(queued)) => queued.commands.iter().any(|(name, _)| writes(*name)),
+        (Name::Eval, _) => !scripts::only_reads(arguments[1]),
+        (Name::EvalSha, _) => {
+            let known = host.databases().interpreter().and_then(|it| it.source(arguments[1]));
+            !known.is_some_and(|source| scripts::only_reads(&source))
+        }
+        (name, _) => writes(name),
     }
 }
 
 #[cold]
-fn hold<H: Host>(state: &mut State, name: Name, until_ms: u64, host: &H) -> bool {
+fn hold<H: Host>(state: &mut State, name: Name, arguments: &[&[u8]], host: &H) -> bool {
+    let Some(until_ms) = host.held_until_ms(may_write(state, name, arguments, host)) else {
+        return false;
+    };
     let is_queued = state.transaction.is_some() && name != Name::Exec;
     let is_exempt = matches!(name, Name::ClientPause | Name::ClientUnpause);
     if is_queued || is_exempt || host.is_playing() || state.begun.is_some() {
         return false;
     }
     state.begun = Some(Unfinished::Held { until_ms });
+    host.client().is_held.store(true, Relaxed);
     true
 }
 

@@ -34,11 +34,16 @@ pub(super) fn respond<H: Host>(
     let start = encoder.out.len();
     state.skip_this = std::mem::take(&mut state.skip_next);
     encoder.failed = None;
-    if let Some(Unfinished::Held { .. } | Unfinished::Paused) = state.begun {
-        state.begun = None;
+    match state.begun {
+        Some(Unfinished::Held { .. }) => {
+            state.begun = None;
+            host.client().is_held.store(false, Relaxed);
+        }
+        Some(Unfinished::Paused) => state.begun = None,
+        _ => {}
     }
     let flow = match admitted(state, name, arguments, length, host) {
-        Ok(name) if monitor::is_held(state, name, host) => Flow::Continue,
+        Ok(name) if monitor::is_held(state, name, arguments, host) => Flow::Continue,
         Ok(name) if state.transaction.is_some() && !name.spec().is(IMMEDIATE) => {
             match state.queue(name, arguments, host) {
                 Ok(()) => encoder.simple("QUEUED"),

@@ -50,6 +50,11 @@ pub(super) fn needs_room(source: &[u8]) -> bool {
     todana_script::split(source).is_ok_and(|(header, _)| header.needs_room())
 }
 
+/// Whether a script says that it does not write.
+pub(super) fn only_reads(source: &[u8]) -> bool {
+    todana_script::split(source).is_ok_and(|(header, _)| header.no_writes)
+}
+
 /// Whether this word says how to flush.
 fn is_flush(word: &[u8]) -> bool {
     word.eq_ignore_ascii_case(b"async") || word.eq_ignore_ascii_case(b"sync")

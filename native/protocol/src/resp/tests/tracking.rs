@@ -1,5 +1,6 @@
 use super::*;
-use crate::Hold;
+use crate::{Hold, Host};
+use std::sync::atomic::Ordering::Relaxed;
 
 fn tracked(host: &FakeHost) -> Vec<String> {
     host.tracked.iter().map(|key| String::from_utf8(key.clone()).unwrap()).collect()
@@ -107,6 +108,49 @@ fn a_request_waits_for_the_end_of_a_pause() {
         *host.hold.lock().unwrap() = None;
         while session.advance(&bytes, &mut output, &mut host, budget).consumed == 0 {}
         assert!(!output.is_empty(), "{request}");
+    }
+}
+
+#[test]
+fn a_pause_of_writes_holds_what_may_write() {
+    const READS: &str = "EVAL \"#!lua flags=no-writes\\nreturn 1\" 0";
+    const NAMED_READS: &str = "EVALSHA 77f21361171213377cb083e2ffc2ae24ffdff8fb 0";
+    const NAMED: &str = "EVALSHA e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0";
+    let (mut host, mut session) = (host(), RespSession::default());
+    let budget = crate::Budget { requests_max: 1, output_bytes_max: 1_000 };
+    for (queued, request, may_write) in [
+        (&["MULTI", "GET k"][..], "EXEC", false),
+        (&["MULTI", "EVAL_RO \"return 1\" 0"], "EXEC", false),
+        (&["MULTI"], "EXEC", false),
+        (&[], "EXEC", false),
+        (&["MULTI", "GET k", "SET k v"], "EXEC", true),
+        (&["MULTI", "EVAL \"return 1\" 0"], "EXEC", true),
+        (&["MULTI", "PUBLISH a b"], "EXEC", true),
+        (&[], READS, false),
+        (&["SCRIPT LOAD \"#!lua flags=no-writes\\nreturn 1\""], NAMED_READS, false),
+        (&[], "EVAL_RO \"return 1\" 0", false),
+        (&[], "EVAL \"return 1\" 0", true),
+        (&[], "EVAL \"#!lua\\nreturn 1\" 0", true),
+        (&["SCRIPT LOAD \"return 1\""], NAMED, true),
+        (&[], "EVALSHA unknown 0", true),
+    ] {
+        for writes_only in [true, false] {
+            let what = format!("{queued:?} {request} {writes_only}");
+            queued.iter().for_each(|request| _ = ask(&mut session, &mut host, request));
+            let until_ms = host.now_ms + 100;
+            *host.hold.lock().unwrap() = Some(Hold { until_ms, writes_only });
+            let (mut output, bytes) = (Vec::new(), array(request));
+            let progress = session.advance(&bytes, &mut output, &mut host, budget);
+            let is_held = progress.next == crate::Next::Wait { ms: 50 };
+            assert_eq!(is_held, may_write || !writes_only, "{what}");
+            assert_eq!(host.client().is_held.load(Relaxed), is_held, "{what}");
+            *host.hold.lock().unwrap() = None;
+            if is_held {
+                while session.advance(&bytes, &mut output, &mut host, budget).consumed == 0 {}
+            }
+            assert!(!output.is_empty(), "{what}");
+            assert!(!host.client().is_held.load(Relaxed), "{what}");
+        }
     }
 }
 
