@@ -442,7 +442,6 @@ fn a_script_that_is_stopped_changes_nothing() {
     }
 }
 
-/// The scripts of a transaction together may take what one may.
 #[test]
 fn a_large_argument_is_within_the_limits() {
     let mut host = FakeHost { limits: crate::Limits::default(), ..host() };
@@ -459,6 +458,30 @@ fn a_large_argument_is_within_the_limits() {
     assert_eq!(ask(&mut session, &mut host, "STRLEN k"), format!(":{}", value.len()));
 }
 
+/// A command takes steps by the lengths of the values that it reads or stores.
+#[test]
+fn a_script_takes_steps_for_values() {
+    let (mut host, mut session) = (host(), RespSession::default());
+    for request in ["SETRANGE short 99 x", "SETRANGE long 999999 x"] {
+        ask(&mut session, &mut host, request);
+    }
+    for call in [
+        "'BITCOUNT', KEYS[1]",
+        "'BITOP', 'or', KEYS[2], KEYS[1]",
+        "'DUMP', KEYS[1]",
+        "'GET', KEYS[1]",
+    ] {
+        let mut run = |key: &str| {
+            let source = format!("for i = 1, 100 do redis.call({call}) end return 1");
+            ask(&mut session, &mut host, &format!("EVAL \"{source}\" 2 {key} to"))
+        };
+        assert_eq!(run("short"), ":1", "{call}");
+        let reply = run("long");
+        assert!(reply.ends_with("(script_steps_max)."), "{call}: {reply}");
+    }
+}
+
+/// The scripts of a transaction together may take what one may.
 #[test]
 fn scripts_of_a_transaction_share_their_steps() {
     let (mut host, mut session) = (host(), RespSession::default());
