@@ -219,26 +219,26 @@ leads() ->
         not todana_read_index:is_silent(?PROVED_MS).
 
 %% A leader knows to the entry what another member has on disk. Of that, only
-%% what is confirmed is there to stay.
+%% what is confirmed is there to stay. This is true although it may lead nobody
+%% any more, which is so if the member was its majority, and comes back.
 -spec with_leaders_view(card(), card()) -> card().
-with_leaders_view(#{node := Node, uid := UId}, #{leads := true} = Card) ->
-    #{remembers := Remembers} = Card,
-    #{committed := Committed} = todana_members:facts(),
-    Known =
-        case todana_members:list([node()], ?ASK_TIMEOUT_MS) of
-            {ok, Leader, Members} when Leader =:= node() ->
-                [
-                    min(Index, Committed)
-                 || #{node := N, match_index := Index} = M <- Members,
-                    N =:= Node, maps:get(uid, M, UId) =:= UId
-                ];
-            _ ->
-                []
-        end,
-    Most = lists:max([maps:get(UId, Remembers, 0) | Known]),
-    Card#{remembers := Remembers#{UId => Most}};
-with_leaders_view(_Other, Card) ->
-    Card.
+with_leaders_view(#{node := Node, uid := UId}, Card) ->
+    case todana_members:leader() =:= node() andalso
+        todana_members:list([node()], ?ASK_TIMEOUT_MS)
+    of
+        {ok, Leader, Members} when Leader =:= node() ->
+            #{remembers := Remembers} = Card,
+            #{committed := Committed} = todana_members:facts(),
+            Known = [
+                min(Index, Committed)
+             || #{node := N, match_index := Index} = M <- Members,
+                N =:= Node, maps:get(uid, M, UId) =:= UId
+            ],
+            Most = lists:max([maps:get(UId, Remembers, 0) | Known]),
+            Card#{remembers := Remembers#{UId => Most}};
+        _ ->
+            Card
+    end.
 
 %% What follows from a meeting for this node.
 -spec met(card(), opened()) -> ok | {error, todana_log_problem:problem()}.
