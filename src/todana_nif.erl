@@ -132,6 +132,7 @@
     group_clock/0,
     group_clock_begin/1,
     group_clock_follow/3,
+    group_clock_forget/0,
     group_clock_early/1,
     group_clock_correct/0,
     group_set_time/2,
@@ -727,6 +728,9 @@ group_clock_begin(_) -> erlang:nif_error(not_loaded).
     Era :: non_neg_integer(), NowMs :: non_neg_integer(), EarlyMs :: integer()
 ) -> ok.
 group_clock_follow(_, _, _) -> erlang:nif_error(not_loaded).
+
+-spec group_clock_forget() -> ok.
+group_clock_forget() -> erlang:nif_error(not_loaded).
 
 -spec group_clock_early(EarlyMs :: integer()) -> ok.
 group_clock_early(_) -> erlang:nif_error(not_loaded).

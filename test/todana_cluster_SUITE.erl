@@ -25,6 +25,7 @@
     a_node_that_hangs_is_not_made_the_leader/1,
     the_last_node_can_go_on_alone/1,
     those_that_were_given_up_do_not_lead_it/1,
+    no_node_joins_while_it_goes_on_alone/1,
     who_goes_on_alone_has_the_most/1,
     who_may_not_join_is_told_why/1,
     a_stranger_gets_nothing/1,
@@ -81,6 +82,7 @@ all() ->
         a_node_that_hangs_is_not_made_the_leader,
         the_last_node_can_go_on_alone,
         those_that_were_given_up_do_not_lead_it,
+        no_node_joins_while_it_goes_on_alone,
         who_goes_on_alone_has_the_most,
         who_may_not_join_is_told_why,
         a_stranger_gets_nothing,
@@ -439,7 +441,11 @@ those_that_were_given_up_do_not_lead_it(Config) ->
     [ok = signal(N, "STOP") || N <- [B, C]],
     try
         _ = [rpc(A, erlang, disconnect_node, [N]) || N <- [B, C]],
+        %% From a leader whose last entry, a `clock set`, nobody has.
+        {Era, NowMs, _} = rpc(A, todana_nif, group_clock, []),
+        ok = rpc(A, todana_nif, group_clock_follow, [Era + 1, NowMs, 0]),
         ok = rpc(A, todana_cluster, force, []),
+        ?assertMatch({Era, _, _}, rpc(A, todana_nif, group_clock, [])),
         %% It accepts writes when this returns.
         ok = call(A, set, [k, 2])
     after
@@ -457,6 +463,40 @@ those_that_were_given_up_do_not_lead_it(Config) ->
     B = node(b, [{cluster_join, A}], Config),
     await(fun() -> call(B, get, [k]) =:= {ok, 2} end),
     await(fun() -> element(1, verify(B)) =:= ok end).
+
+%% A change of the members behind the snapshot would have the old names.
+no_node_joins_while_it_goes_on_alone(Config) ->
+    [A, B, C] = cluster([a, b, c], Config),
+    ok = call(A, set, [k, 1]),
+    await(fun() -> call(A, get, [k]) =:= {ok, 1} end),
+    X = node(x, [{cluster_create, yes}], Config),
+    Cluster = rpc(A, todana_admission, cluster, []),
+    ?assertEqual({error, other_server},
+                 rpc(A, todana_admission, admit, [Cluster, X, ~"x"])),
+    [kill(N) || N <- [B, C]],
+    ok = rpc(A, todana_data_dir, go_alone, [
+        rpc(A, todana_data_dir, opened, [])
+    ]),
+    Facts = #{
+        node => 'd@127.0.0.1', durability => always, version => 1,
+        time_ms => erlang:system_time(millisecond), format => 100
+    },
+    ?assertMatch({later, _}, rpc(A, todana_admission, invite, [Facts])),
+    Add = fun() -> rpc(A, todana_members, add, ['d@127.0.0.1', ~"d"]) end,
+    ?assertEqual({error, forced}, Add()),
+    %% The note outlives the node, and is no obstacle for the command.
+    kill(A),
+    A = node(a, [], Config),
+    await(fun() ->
+        {later, Sentence} = rpc(A, todana_admission, invite, [Facts]),
+        string:find(Sentence, "cluster force") =/= nomatch
+    end),
+    await(fun() -> rpc(A, todana_members, log_end, []) =/= unknown end),
+    ok = rpc(A, todana_cluster, force, []),
+    ok = call(A, set, [k, 2]),
+    D = node(d, [{cluster_join, A}], Config),
+    await(fun() -> call(D, get, [k]) =:= {ok, 2} end),
+    await(fun() -> element(1, verify(A)) =:= ok end).
 
 is_started(Node) ->
     Started = rpc(Node, application, which_applications, []),
@@ -824,7 +864,9 @@ an_older_copy_is_refused(Config) ->
     await(fun() -> call(C, get, [20]) =:= {ok, 20} end),
     kill(C),
     ok = restore(c, Config),
-    %% What the leader knows to the entry, not what was announced.
+    %% What the leader knows to the entry, not what was announced; although it
+    %% has had no majority for longer than it takes to notice that.
+    timer:sleep(3_000),
     C = node(c, [], Config),
     await(fun() -> is_older_copy(C) end),
     kill(A),

@@ -9,6 +9,7 @@
 %% Of what the nodes of a cluster say to each other.
 -define(VERSION, 1).
 -define(CLOCK_MS_MAX, 60_000).
+-define(ANSWER_TIMEOUT_MS, 5_000).
 %% More voters make each write slower, and do not make it safer.
 -define(MEMBERS_MAX, 7).
 
@@ -70,6 +71,10 @@ invite(#{node := Node, durability := Durability, time_ms := TimeMs} = Facts) ->
     Format = maps:get(format, Facts, 1),
     AwayMs = abs(erlang:system_time(millisecond) - TimeMs),
     try todana_data_dir:opened() of
+        #{forced := true} ->
+            {later, [atom_to_list(node()), " is about to go on alone: run "
+                     "`bin/todana cluster force` there again, if it has "
+                     "ended with an error"]};
         #{cluster := none} ->
             {error, [atom_to_list(node()), " is no member of a cluster: start "
                      "it with --cluster-create"]};
@@ -131,9 +136,21 @@ may_join(Node) ->
 -spec admit(Cluster :: binary(), node(), UId :: binary()) ->
     ok | {error, term()}.
 admit(Cluster, Node, UId) ->
-    case Cluster =:= cluster() of
-        true -> admit(Node, UId);
-        false -> {error, other_cluster}
+    Own = todana_data_dir:server(),
+    case Cluster =:= cluster() andalso server_of(Node) of
+        false -> {error, other_cluster};
+        {ok, Own} -> admit(Node, UId);
+        %% It was invited before `cluster force'.
+        {ok, _} -> {error, other_server};
+        unknown -> {error, no_answer}
+    end.
+
+-spec server_of(node()) -> {ok, atom()} | unknown.
+server_of(Node) ->
+    try erpc:call(Node, todana_data_dir, server, [], ?ANSWER_TIMEOUT_MS) of
+        Name -> {ok, Name}
+    catch
+        _:_ -> unknown
     end.
 
 -spec admit(node(), binary()) -> ok | {error, term()}.

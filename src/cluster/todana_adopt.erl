@@ -20,7 +20,9 @@ server(Server) ->
         {ok, [#{id := Id}]} ->
             ok;
         {ok, [#{id := Old, initial_members := Members} = Terms]} ->
-            case Members =:= [Old] orelse is_alone(Server, [Old, Id]) of
+            IsFirst = Members =:= [Old] andalso
+                todana_snapshot_files:all(Server) =:= [],
+            case IsFirst orelse is_alone(Server, [Old, Id]) of
                 true ->
                     rename(Server, Terms, Id);
                 false ->

@@ -8,13 +8,17 @@
 %%
 %% The names of members are in Ra's configuration, in entries of the log, and in
 %% snapshots. A new snapshot takes the place of the entries, and `todana_adopt'
-%% changes the rest while the server does not run. If the node ends before, it
-%% is the only member under the old name, and this can be repeated.
+%% changes the rest while the server does not run. An entry behind the snapshot
+%% would make another server of the member that it names, and this node none: so
+%% the directory notes first that no node may join, and the last change of the
+%% members is looked at before the name changes. If the node ends before, the
+%% note is there, and this is repeated.
 -module(todana_alone).
 -moduledoc false.
 
 -export([go_on/0]).
 
+-define(ATTEMPTS, 5).
 -define(LEAD_TIMEOUT_MS, 10_000).
 -define(OPEN_TIMEOUT_MS, 60_000).
 -define(SNAPSHOT_TIMEOUT_MS, 3_600_000).
@@ -24,21 +28,72 @@
 -doc "Returns when this node accepts writes as the only member.".
 -spec go_on() -> ok | {error, iodata()}.
 go_on() ->
+    try register(?MODULE, self()) of
+        true ->
+            try
+                separate(todana_data_dir:opened())
+            after
+                unregister(?MODULE)
+            end
+    catch
+        error:badarg -> {error, "`cluster force` runs already"}
+    end.
+
+-spec separate(todana_data_dir:opened()) -> ok | {error, iodata()}.
+separate(#{server_dir := Server} = Opened) ->
     maybe
-        ok ?= await(fun todana_members:is_confirmed/0, ?LEAD_TIMEOUT_MS,
-                    "this node does not lead"),
-        ok ?= snapshot(),
-        #{server_dir := Server} = Opened = todana_data_dir:opened(),
-        ok ?= is_separable(todana_adopt:is_alone(Server, [todana_ra:server()])),
-        ok ?= written(todana_data_dir:rename_server(Opened)),
-        %% Its supervisor starts it again, and all behind it.
-        ok = gen_server:stop(todana_group, shutdown, ?STOP_TIMEOUT_MS),
-        await(fun is_open/0, ?OPEN_TIMEOUT_MS,
-              "this node is alone, and reads its log: see `bin/todana status`")
+        ok ?= written(todana_data_dir:go_alone(Opened)),
+        ok ?= shrink(?ATTEMPTS),
+        ok ?= has_one_member(todana_adopt:is_alone(
+            Server, [todana_ra:server()]
+        )),
+        ok ?= written(todana_data_dir:rename_server(todana_data_dir:opened())),
+        %% This clock may follow a `clock set` of the leader that is lost, and
+        %% its entry is lost, too.
+        ok = todana_nif:group_clock_forget(),
+        ok = stop_group(),
+        ok ?= await(fun is_open/0, ?OPEN_TIMEOUT_MS,
+                    "this node is alone, and reads its log: see `bin/todana "
+                    "status`"),
+        written(todana_data_dir:went_alone(todana_data_dir:opened()))
+    end.
+
+%% Its supervisor starts it again, and all behind it.
+-spec stop_group() -> ok.
+stop_group() ->
+    try gen_server:stop(todana_group, shutdown, ?STOP_TIMEOUT_MS) of
+        ok -> ok
+    catch
+        exit:_ -> ok
     end.
 
 -spec is_open() -> boolean().
 is_open() -> maps:get(state, todana_group:info()) =:= serving.
+
+%% A node that began to join before the note may still become a member.
+-spec shrink(non_neg_integer()) -> ok | {error, iodata()}.
+shrink(0) ->
+    unfinished("its members change");
+shrink(Left) ->
+    maybe
+        ok ?= forced(todana_members:force_alone()),
+        ok ?= await(fun todana_members:is_confirmed/0, ?LEAD_TIMEOUT_MS,
+                    "this node does not lead: run the command again"),
+        ok ?= snapshot(),
+        case todana_members:is_alone() of
+            true -> ok;
+            false -> shrink(Left - 1)
+        end
+    end.
+
+-spec forced(ok | todana_members:failure()) -> ok | {error, iodata()}.
+forced(ok) ->
+    ok;
+forced({error, Reason}) ->
+    {error, io_lib:format(
+        "the log of this node does not answer (~0tp): run the command again",
+        [Reason]
+    )}.
 
 %% One that is being written may have the old members.
 -spec snapshot() -> ok | {error, iodata()}.
@@ -53,15 +108,18 @@ snapshot() ->
             unfinished(io_lib:format("the snapshot failed: ~0tp", [Reason]))
     end.
 
--spec is_separable(boolean()) -> ok | {error, iodata()}.
-is_separable(true) -> ok;
-is_separable(false) -> unfinished("its snapshot has other members").
+-spec has_one_member(boolean()) -> ok | {error, iodata()}.
+has_one_member(true) -> ok;
+has_one_member(false) -> unfinished("its snapshot has other members").
 
 -spec written(ok | {error, term()}) -> ok | {error, iodata()}.
 written(ok) ->
     ok;
 written({error, Reason}) ->
-    unfinished(io_lib:format("a file cannot be written: ~0tp", [Reason])).
+    {error, io_lib:format(
+        "the file `node` of the data directory cannot be written: ~0tp. Run "
+        "the command again when that is mended", [Reason]
+    )}.
 
 -spec unfinished(iodata()) -> {error, iodata()}.
 unfinished(Why) ->

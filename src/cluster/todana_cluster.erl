@@ -145,7 +145,7 @@ has_caught_up(New, Leader) ->
         [#{state := serving, applied_index := Has}, #{applied_index := Most}]
                 when Has + ?BEHIND_MAX >= Most ->
             ok;
-        [#{state := down}, _] ->
+        [#{state := State}, _] when State =:= down; State =:= stranger ->
             {error, [atom_to_list(New), " does not answer"]};
         _ ->
             {error, [atom_to_list(New), " is still copying the records: see "
@@ -161,22 +161,25 @@ transfer(Node) -> result(todana_members:transfer(Node)).
 %% Makes this node the only member. What it does not have is lost.
 -spec force() -> ok | {error, iodata()}.
 force() ->
-    case todana_members:is_confirmed() andalso members() of
-        %% It has been interrupted, or there has never been another one.
-        {ok, Node, [_]} when Node =:= node() ->
-            todana_alone:go_on();
-        false ->
+    #{forced := IsBegun} = Opened = todana_data_dir:opened(),
+    case {IsBegun, todana_members:is_confirmed() andalso members()} of
+        {_, false} ->
             maybe
                 ok ?= has_most(),
                 logger:warning(
                     "todana: this node goes on alone: cluster force"
                 ),
-                ok ?= result(todana_members:force_alone()),
                 todana_alone:go_on()
             end;
-        _ ->
+        %% It was interrupted.
+        {true, {ok, Node, [_]}} when Node =:= node() ->
+            todana_alone:go_on();
+        {_, {ok, _, _}} ->
+            _ = IsBegun andalso todana_data_dir:went_alone(Opened),
             {error, "a majority of the members answers, so nothing is lost: "
-                    "`cluster leave NODE` removes a member"}
+                    "`cluster leave NODE` removes a member"};
+        {_, {error, Sentence}} ->
+            {error, Sentence}
     end.
 
 %% Whether no member that answers has entries that this one does not have. One
@@ -245,6 +248,9 @@ members() ->
 -spec result(ok | todana_members:failure()) -> ok | {error, iodata()}.
 result(ok) -> ok;
 result({error, timeout}) -> {error, "the leader does not answer"};
+result({error, forced}) ->
+    {error, "`cluster force` has begun on this node, and not ended: run it "
+            "again"};
 result({error, {silent, Node}}) ->
     {error, [atom_to_list(Node), " does not answer"]};
 result({error, unconfirmed}) ->

@@ -7,6 +7,7 @@
 -type find() :: fun((Options :: [string()]) -> file:filename() | none).
 
 -define(TIMEOUT_MS, 120_000).
+-define(FORCE_TIMEOUT_MS, 3_900_000).
 -define(WATCH_MS, 1_000).
 -define(WAIT_TIMEOUT_S, "60").
 -define(WAIT_PAUSE_MS, 250).
@@ -84,7 +85,9 @@ run("replace", Path, [], [Dead, New]) ->
         command => replace, argument => text(Dead), new => text(New)
     });
 run("force", Path, ["--i-accept-data-loss"], []) ->
-    change(Path, #{command => force});
+    %% It takes a snapshot.
+    true = ask(Path, #{command => force}, ?FORCE_TIMEOUT_MS),
+    finish("done\n");
 run("force", _Path, _, _) ->
     throw("cluster force: writes that this node does not have are lost for "
           "good: say --i-accept-data-loss");
@@ -156,11 +159,14 @@ split([], {Flags, Names, Options}) ->
     {lists:reverse(Flags), lists:reverse(Names), lists:reverse(Options)}.
 
 -spec ask(file:filename() | none, map()) -> term().
-ask(none, _Request) ->
+ask(Path, Request) -> ask(Path, Request, ?TIMEOUT_MS).
+
+-spec ask(file:filename() | none, map(), timeout()) -> term().
+ask(none, _Request, _TimeoutMs) ->
     throw("cluster: name the data directory of a running member, with "
           "--data-dir or --config");
-ask(Path, Request) ->
-    case todana_control:ask(Path, Request, ?TIMEOUT_MS) of
+ask(Path, Request, TimeoutMs) ->
+    case todana_control:ask(Path, Request, TimeoutMs) of
         {ok, Answer} -> Answer;
         {error, no_node} ->
             throw(["cluster: ", todana_control_path:no_node(Path)]);

@@ -229,7 +229,8 @@ claimed(Node, Cluster) ->
         "cluster_create: ~s is a member of the cluster ~ts, as ~s says, with "
         "another data directory. Start it with that one. If it is lost, run "
         "`bin/todana cluster leave ~s` on ~s, and start this node with "
-        "--cluster-join ~s in place of --cluster-create",
+        "--cluster-join ~s in place of --cluster-create. If that cluster is "
+        "given up, stop its nodes first",
         [node(), Cluster, Node, node(), Node, Node]
     ).
 

@@ -9,7 +9,7 @@
          list/1, list/2, read_index/2, is_confirmed/0, await/2, confirmed/0,
          written/0, log_end/0, votes/0]).
 -export([command/1, ask/1, add/2, promote/2, remove/1, elect/0, transfer/1,
-         force_alone/0]).
+         force_alone/0, is_alone/0]).
 
 -export_type([leadership/0, member/0, failure/0]).
 
@@ -332,7 +332,15 @@ change(Call) -> change(Call, ?CHANGE_ATTEMPTS).
 -spec change(fun(([ra:server_id()]) -> term()), non_neg_integer()) ->
     ok | failure().
 change(Call, Left) ->
-    Servers = in_order(known()),
+    case todana_data_dir:opened() of
+        #{forced := true} -> {error, forced};
+        #{} -> change(Call, in_order(known()), Left)
+    end.
+
+-spec change(
+    fun(([ra:server_id()]) -> term()), [ra:server_id()], non_neg_integer()
+) -> ok | failure().
+change(Call, Servers, Left) ->
     try Call(Servers) of
         {ok, _, _} ->
             %% The leader has only appended it.
@@ -398,6 +406,23 @@ begin_transfer(Node) ->
         Failure -> failure(Failure)
     catch
         exit:Reason -> {error, Reason}
+    end.
+
+-doc "Whether this node is the only member, by its last snapshot, too.".
+-spec is_alone() -> boolean().
+is_alone() ->
+    Own = todana_ra:server(),
+    try ra:member_overview(Own, ?TIMEOUT_MS) of
+        {ok, #{
+            cluster := #{Own := _} = Cluster,
+            cluster_index_term := {Index, _Term},
+            log := #{snapshot_index := Snapshot}
+        }, _} when map_size(Cluster) =:= 1, is_integer(Snapshot) ->
+            Index =< Snapshot;
+        _ ->
+            false
+    catch
+        exit:_ -> false
     end.
 
 -doc "Makes this node the only member. What it does not have is lost.".

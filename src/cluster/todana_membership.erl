@@ -185,26 +185,35 @@ run(Name, Do, #state{going = Going} = State) ->
 %% a crash, the answer is the same.
 -spec join(todana_data_dir:opened()) -> ok | {error, term()}.
 join(#{joining := Nodes} = Opened) ->
-    case todana_ra:is_running() andalso is_admitted(Nodes, Opened) of
-        true -> todana_data_dir:joined(Opened);
-        false -> ok
+    case todana_ra:is_running() andalso admitted(Nodes, Opened) of
+        ok ->
+            todana_data_dir:joined(Opened);
+        other_server ->
+            logger:error(
+                "todana: the cluster goes on without its other members since "
+                "this node was invited: delete its data directory, which has "
+                "no records, and let it join again; the node stops"
+            ),
+            _ = application:stop(todana),
+            ok;
+        _ ->
+            ok
     end.
 
--spec is_admitted([node()], todana_data_dir:opened()) -> boolean().
-is_admitted(Nodes, #{cluster := Cluster, uid := UId}) ->
-    lists:any(
-        fun(Node) ->
-            try
-                ok =:= erpc:call(
-                    Node, todana_admission, admit, [Cluster, node(), UId],
-                    ?ADMIT_TIMEOUT_MS
-                )
-            catch
-                _:_ -> false
-            end
-        end,
-        Nodes
-    ).
+-spec admitted([node()], todana_data_dir:opened()) -> ok | other_server | later.
+admitted([], _Opened) ->
+    later;
+admitted([Node | Nodes], #{cluster := Cluster, uid := UId} = Opened) ->
+    Arguments = [Cluster, node(), UId],
+    try erpc:call(
+        Node, todana_admission, admit, Arguments, ?ADMIT_TIMEOUT_MS
+    ) of
+        ok -> ok;
+        {error, other_server} -> other_server;
+        {error, _} -> admitted(Nodes, Opened)
+    catch
+        _:_ -> admitted(Nodes, Opened)
+    end.
 
 %% A node that was removed does not become a member with this directory again:
 %% it may have forgotten what it had confirmed.

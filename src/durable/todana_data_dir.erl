@@ -9,7 +9,7 @@
 -moduledoc false.
 
 -export([open/2, open/3, open/4, close/0, opened/0, server/0, group_exists/1,
-         rename_server/1,
+         go_alone/1, rename_server/1, went_alone/1,
          joined/1, left/1, identity/1, belongs/1, note/2]).
 -export([check/1, verify/2, unnamed/1, restored/1, write_terms/2]).
 
@@ -47,7 +47,9 @@
     %% The name of Ra's server, the same on all members.
     server := atom(),
     %% Members to ask for the membership, until this node has it.
-    joining := [node()]
+    joining := [node()],
+    %% It goes on without the other members, and this is not finished.
+    forced := boolean()
 }.
 
 -doc """
@@ -139,17 +141,38 @@ server() ->
 server_name(Cluster) ->
     binary_to_atom(<<(atom_to_binary(?SERVER))/binary, "_", Cluster/binary>>).
 
+-doc "Notes that this node goes on without the other members: no node joins.".
+-spec go_alone(opened()) -> ok | {error, term()}.
+go_alone(Opened) ->
+    maybe
+        ok ?= put_terms(Opened, [{forced, optional, true}]),
+        persistent_term:put(?MODULE, Opened#{forced := true})
+    end.
+
 -doc """
 Gives Ra's server another name, by which those that were members do not know it.
-It has to be started again.
+It has to be started again; until then no node joins.
 """.
 -spec rename_server(opened()) -> ok | {error, term()}.
-rename_server(#{cluster := Cluster} = Opened) ->
+rename_server(#{cluster := Cluster, server := Old} = Opened) ->
     Drawn = string:lowercase(binary:encode_hex(crypto:strong_rand_bytes(4))),
     Name = server_name(<<Cluster/binary, "_", Drawn/binary>>),
+    New = [{server, Name}, {members, [node()]}],
+    case put_terms(Opened, New, [forced]) of
+        ok ->
+            persistent_term:put(?MODULE, Opened#{server := Name});
+        {error, _} = Error ->
+            %% It may have been written.
+            _ = put_terms(Opened, [{server, Old}, {forced, optional, true}]),
+            Error
+    end.
+
+-doc "The other members are gone, or were not: nodes may join again.".
+-spec went_alone(opened()) -> ok | {error, term()}.
+went_alone(Opened) ->
     maybe
-        ok ?= put_terms(Opened, [{server, Name}, {members, [node()]}]),
-        persistent_term:put(?MODULE, Opened#{server := Name})
+        ok ?= put_terms(Opened, [], [forced]),
+        persistent_term:put(?MODULE, Opened#{forced := false})
     end.
 
 -doc "Notes that Ra has files of a server here, which must not get lost.".
@@ -325,6 +348,8 @@ is_whole(#{cluster := Cluster} = Terms) when is_binary(Cluster) ->
     is_whole(maps:remove(cluster, Terms));
 is_whole(#{left_ms := Ms} = Terms) when is_integer(Ms) ->
     is_whole(maps:remove(left_ms, Terms));
+is_whole(#{forced := true} = Terms) ->
+    is_whole(maps:remove(forced, Terms));
 is_whole(#{joining := [_ | _]} = Terms) ->
     is_whole(maps:remove(joining, Terms));
 is_whole(#{server := Name} = Terms) when is_atom(Name) ->
@@ -388,7 +413,8 @@ accept_whole(Directory, Durability, #{
         has_group => is_map_key(group, Terms),
         cluster => maps:get(cluster, Terms, none),
         server => maps:get(server, Terms, ?SERVER),
-        joining => maps:get(joining, Terms, [])
+        joining => maps:get(joining, Terms, []),
+        forced => maps:get(forced, Terms, false)
     },
     maybe
         ok ?= belongs(Opened),

@@ -127,8 +127,8 @@ impl Clock {
         }
     }
 
-    /// Forgets the time, for another group.
-    pub(crate) fn unset(&self) {
+    /// Forgets the time: for another group, or for one that goes on without its last entries.
+    pub fn unset(&self) {
         let mut correction = self.correction.lock();
         *correction = Correction::default();
         self.offset.store(UNSET, Release);

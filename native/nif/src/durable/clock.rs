@@ -34,6 +34,13 @@ fn group_clock_follow(era: u64, ms: u64, early_ms: i64) -> NifResult<Atom> {
     Ok(atoms::ok())
 }
 
+/// `group_clock_forget() -> ok`: forgets what the clock has from entries that are lost.
+#[rustler::nif]
+fn group_clock_forget() -> NifResult<Atom> {
+    the_group()?.clock().unset();
+    Ok(atoms::ok())
+}
+
 /// `group_clock_early(EarlyMs) -> ok`: by how much it is early, or late if negative.
 #[rustler::nif]
 fn group_clock_early(early_ms: i64) -> NifResult<Atom> {
