@@ -33,8 +33,9 @@ use crate::submission::{Submission, Ticket};
 const SUBMISSION_BYTES: usize = 128;
 
 /// Units of the long submissions that are on their way at once: some four milliseconds. More would
-/// keep others waiting, less would cost a slow disk more of its time.
-const LONG_UNITS_MAX: u64 = 16_384;
+/// keep others waiting, less would cost a slow disk more of its time. A connection puts no more
+/// into one submission, unless one request takes more.
+pub const LONG_UNITS_MAX: u64 = 16_384;
 
 /// The queue of a group.
 pub(crate) struct Queue {

@@ -1,7 +1,7 @@
 //! The commits of one connection.
 
 use super::level::ReadLevel;
-use super::log::Log;
+use super::log::{Log, Work};
 use super::reads::{Reads, Wait};
 use super::values::longest_value;
 use super::{NotDone, Ran};
@@ -11,8 +11,8 @@ use todana_command::{
     Reply, Status, Watch, admit_logged_batch, execute, execute_batch, execute_lease_read,
     execute_slice, is_batch_logged, probable_units,
 };
-use todana_group::Outcome;
 use todana_group::record::{put_batch, put_command, put_command_within, put_read};
+use todana_group::{LONG_UNITS_MAX, Outcome};
 
 /// Bytes of records from which on no further request joins them.
 const RECORDS_BYTES_MAX: usize = 256 << 10;
@@ -37,8 +37,8 @@ struct Commit {
     records: Vec<u8>,
     /// The fingerprint of each record.
     prints: Vec<u64>,
-    /// The units of work that scripts and transactions among them probably take.
-    units: u64,
+    /// The units of work that they probably take, and those of scripts and transactions alone.
+    work: Work,
     /// Bytes of the replies.
     tape_bytes: usize,
 }
@@ -102,7 +102,9 @@ impl Commits {
     /// Whether so much was recorded that the next request has to wait for the next commit.
     pub fn is_full(&self) -> bool {
         let full = |commit: &Commit| {
-            matches!(commit.stage, Stage::Recording) && commit.records.len() >= RECORDS_BYTES_MAX
+            matches!(commit.stage, Stage::Recording)
+                && (commit.records.len() >= RECORDS_BYTES_MAX
+                    || commit.work.units >= LONG_UNITS_MAX)
         };
         self.commit.as_ref().is_some_and(|commit| full(commit))
     }
@@ -170,7 +172,7 @@ impl Commits {
         let commit = self.commit.as_mut().filter(|it| matches!(it.stage, Stage::Recording))?;
         commit.stage = Stage::Waiting;
         let records = std::mem::take(&mut commit.records);
-        Some(Handover { records, count: commit.prints.len(), units: commit.units })
+        Some(Handover { records, count: commit.prints.len(), units: commit.work.of_scripts })
     }
 
     /// The outcome of the records has arrived; the session runs the requests again.
@@ -262,8 +264,8 @@ impl Commits {
         match access {
             Access::Read if self.is_recording() => {
                 let put = |out: &mut Vec<u8>| put_read(out, database as u64, command);
-                let units = log.script_units(command);
-                return self.record(context, print, units, reply, put);
+                let work = log.work(database, command);
+                return self.record(context, print, work, reply, put);
             }
             Access::Read | Access::Walk => {
                 return match self.is_recording() {
@@ -291,8 +293,8 @@ impl Commits {
             return if self.is_recording() { Ran::Later } else { Ran::Refused(why) };
         }
         let home = if clears_all { log.database_of(true) } else { database } as u64;
-        let units = log.script_units(command);
-        self.record(context, print, units, reply, |out| match log.own_limit(context, command) {
+        let work = log.work(database, command);
+        self.record(context, print, work, reply, |out| match log.own_limit(context, command) {
             Some(limit) => put_command_within(out, home, command, limit),
             None => put_command(out, home, command),
         })
@@ -387,8 +389,9 @@ impl Commits {
             batch.watches.iter().map(Watch::logged).collect();
         let Some(watches) = watches else { return Ran::Done(Ok(false)) };
         let units = probable_units(batch, log.databases, u64::MAX);
+        let work = Work { units, of_scripts: units };
         let put = |out: &mut Vec<u8>| put_batch(out, 0, &watches, batch.commands);
-        match self.record_within(context, print, units, put) {
+        match self.record_within(context, print, work, put) {
             true => Ran::Submitted,
             false => Ran::Done(Err(Inadmissible::TooMuchWork)),
         }
@@ -419,11 +422,11 @@ impl Commits {
         &mut self,
         context: Context,
         print: u64,
-        units: u64,
+        work: Work,
         reply: &mut R,
         put: impl FnOnce(&mut Vec<u8>),
     ) -> Ran<()> {
-        if self.record_within(context, print, units, put) {
+        if self.record_within(context, print, work, put) {
             return Ran::Submitted;
         }
         if self.is_recording() {
@@ -438,7 +441,7 @@ impl Commits {
         &mut self,
         context: Context,
         print: u64,
-        units: u64,
+        work: Work,
         put: impl FnOnce(&mut Vec<u8>),
     ) -> bool {
         let mut commit = match self.commit.take() {
@@ -448,7 +451,7 @@ impl Commits {
                 now_ms: context.now_ms,
                 records: Vec::new(),
                 prints: Vec::new(),
-                units: 0,
+                work: Work { units: 0, of_scripts: 0 },
                 tape_bytes: 0,
             }),
         };
@@ -458,7 +461,9 @@ impl Commits {
         let fits = bytes <= context.value_bytes_max.saturating_add(RECORD_OTHER_BYTES_MAX);
         if fits {
             commit.prints.push(print);
-            commit.units = commit.units.saturating_add(units);
+            let Work { units, of_scripts } = &mut commit.work;
+            *units = units.saturating_add(work.units);
+            *of_scripts = of_scripts.saturating_add(work.of_scripts);
         } else {
             commit.records.truncate(before);
         }

@@ -3,8 +3,8 @@
 use super::level::ReadLevel;
 use super::values::builds_values;
 use super::{NotDone, Ran};
-use todana_command::{Command, Context, DATABASES, Databases, is_logged};
-use todana_group::{Gate, Submit, read_in_one_load};
+use todana_command::{Command, Context, DATABASES, Databases, estimated_units, is_logged};
+use todana_group::{Gate, LONG_UNITS_MAX, Submit, read_in_one_load};
 
 /// The log, and the databases whose writes go through it.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +21,15 @@ pub struct Log<'l> {
     pub clock_ms: u64,
     /// The time of the log at that moment ([`Submit::now_ms`]), by which records have expired.
     pub now_ms: u64,
+}
+
+/// What a request probably takes where the log is applied, in units of work.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Work {
+    pub(super) units: u64,
+    /// Those of scripts and transactions, by which the queue chooses their lane. Any other command
+    /// takes a few milliseconds at most, but for those that read or build long values.
+    pub(super) of_scripts: u64,
 }
 
 impl Log<'_> {
@@ -101,11 +110,20 @@ impl Log<'_> {
         Context { now_ms: self.now_ms, ..context }
     }
 
-    /// The units of work that a script probably takes where the log is applied; 0 for any other
-    /// command, which takes a millisecond or two at most.
-    pub(super) fn script_units(&self, command: &Command<'_>) -> u64 {
-        let Command::Script(script) = command else { return 0 };
-        self.databases.interpreter().map_or(0, |it| it.probable_units(script))
+    /// The units of work that a command probably takes where the log is applied.
+    pub(super) fn work(&self, database: usize, command: &Command<'_>) -> Work {
+        match command {
+            Command::Script(script) => {
+                let units = self.databases.interpreter().map_or(0, |it| it.probable_units(script));
+                Work { units, of_scripts: units }
+            }
+            _ if database >= DATABASES => Work { units: 1, of_scripts: 0 },
+            _ => {
+                let table = self.databases.table(database);
+                let units = estimated_units(command, table, LONG_UNITS_MAX);
+                Work { units, of_scripts: 0 }
+            }
+        }
     }
 
     /// The limits that hold for values in the log.

@@ -419,6 +419,21 @@ fn a_write_that_a_full_disk_drops_is_refused_as_later_ones_are() {
 }
 
 #[test]
+fn requests_of_much_work_are_committed_one_by_one() {
+    // A pair is five units, and a commit has some 16,384.
+    for (pairs, count) in [(1_000, 3), (1_700, 2), (4_000, 1)] {
+        let mut peer = resp();
+        let words = 2 * pairs + 1;
+        let pair = |n| format!("$5\r\nk{n:04}\r\n$1\r\nv\r\n");
+        let mset =
+            format!("*{words}\r\n$4\r\nMSET\r\n") + &(0..pairs).map(pair).collect::<String>();
+        peer.receive([mset.as_str(), &mset, "SET a 1\r\n"].concat());
+        assert_eq!(peer.turn(), (String::new(), Next::Commit));
+        assert_eq!(peer.host.commits.hand_over().expect("records").count, count, "{pairs}");
+    }
+}
+
+#[test]
 fn the_error_of_a_value_that_is_too_long_for_the_log_names_its_limit() {
     let mut peer = resp();
     peer.host.log = TestLog::of(&peer.host.databases, 100);
