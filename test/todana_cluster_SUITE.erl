@@ -26,6 +26,7 @@
     the_last_node_can_go_on_alone/1,
     those_that_were_given_up_do_not_lead_it/1,
     no_node_joins_while_it_goes_on_alone/1,
+    nobody_goes_on_alone_beside_a_majority/1,
     who_goes_on_alone_has_the_most/1,
     who_may_not_join_is_told_why/1,
     a_stranger_gets_nothing/1,
@@ -83,6 +84,7 @@ all() ->
         the_last_node_can_go_on_alone,
         those_that_were_given_up_do_not_lead_it,
         no_node_joins_while_it_goes_on_alone,
+        nobody_goes_on_alone_beside_a_majority,
         who_goes_on_alone_has_the_most,
         who_may_not_join_is_told_why,
         a_stranger_gets_nothing,
@@ -498,6 +500,25 @@ no_node_joins_while_it_goes_on_alone(Config) ->
     await(fun() -> call(D, get, [k]) =:= {ok, 2} end),
     await(fun() -> element(1, verify(A)) =:= ok end).
 
+%% One that cannot connect to the others, with a wrong cookie, does not see that
+%% they work.
+nobody_goes_on_alone_beside_a_majority(Config) ->
+    [A, B, C] = cluster([a, b, c], Config),
+    ok = call(A, set, [k, 1]),
+    [true = rpc(C, erlang, set_cookie, [N, wrong]) || N <- [A, B]],
+    _ = [rpc(C, erlang, disconnect_node, [N]) || N <- [A, B]],
+    {error, Sentence} = rpc(C, todana_cluster, force, []),
+    ct:pal("~ts", [Sentence]),
+    ?assertNotEqual(nomatch, string:find(Sentence, "refuses this node")),
+    ok = call(A, set, [k, 2]),
+    %% One that hangs does not work.
+    [ok = signal(N, "STOP") || N <- [A, B]],
+    try
+        ok = rpc(C, todana_cluster, force, [])
+    after
+        [ok = signal(N, "CONT") || N <- [A, B]]
+    end.
+
 is_started(Node) ->
     Started = rpc(Node, application, which_applications, []),
     lists:keymember(todana, 1, Started).
@@ -603,7 +624,10 @@ a_lost_directory_does_not_begin_anew(Config) ->
     kill(C),
     A = node(a, [{cluster_create, yes}], Config),
     await(fun() -> is_open(A) end),
-    [B, C] = [node(Letter, [], Config) || Letter <- [b, c]],
+    %% Their files may have had this option since they joined it.
+    [B, C] = [
+        node(Letter, [{cluster_join, A}], Config) || Letter <- [b, c]
+    ],
     [await(fun() -> is_open(N) end) || N <- [B, C]],
     State = fun(At, Of) ->
         #{members := Members} = rpc(At, todana_cluster, status, []),

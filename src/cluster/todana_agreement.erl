@@ -169,8 +169,8 @@ judged({judged, {go_on, Differing}, _, _}, #state{reported = Old} = State) ->
     _ = [
         logger:error(
             "todana: ~s has confirmed entries that this node and a majority "
-            "do not have, or have others in their place; it stops, and its log "
-            "says what to do", [Node]
+            "do not have, or have others in their place; unless it was made "
+            "to go on alone, it stops, and its log says what to do", [Node]
         )
      || Node <- Differing -- Old
     ],

@@ -165,6 +165,7 @@ force() ->
     case {IsBegun, todana_members:is_confirmed() andalso members()} of
         {_, false} ->
             maybe
+                ok ?= is_nobody_hidden(),
                 ok ?= has_most(),
                 logger:warning(
                     "todana: this node goes on alone: cluster force"
@@ -181,6 +182,47 @@ force() ->
         {_, {error, Sentence}} ->
             {error, Sentence}
     end.
+
+%% A member that runs and refuses this node, for its cookie or certificate, may
+%% be one of a majority that works. And if a majority is connected, it needs
+%% something else, such as room on its disks.
+-spec is_nobody_hidden() -> ok | {error, iodata()}.
+is_nobody_hidden() ->
+    Others = todana_members:known() -- [node()],
+    Connected = [N || N <- Others, lists:member(N, nodes())],
+    Ours = ours(Connected),
+    Refusing = [
+        N || N <- Others -- Connected, todana_distribution:is_alive(N)
+    ],
+    if
+        Refusing =/= [] ->
+            {error, [
+                names(Refusing), " runs, and refuses this node, so a majority "
+                "may work without it: compare the cookie files and the "
+                "certificates, and start this node again. To give that node "
+                "up, stop it first"
+            ]};
+        2 * (1 + length(Ours)) > 1 + length(Others) ->
+            {error, [
+                names(Ours), " can be reached, so a majority is there: see "
+                "`bin/todana cluster status` for what it needs, such as room "
+                "on a disk. To give a node up, stop it first"
+            ]};
+        true ->
+            ok
+    end.
+
+-spec names([node()]) -> iodata().
+names(Nodes) -> lists:join(" and ", [atom_to_list(N) || N <- Nodes]).
+
+%% Those that run as members of this cluster.
+-spec ours([node()]) -> [node()].
+ours(Nodes) ->
+    Cluster = todana_admission:cluster(),
+    Answers = erpc:multicall(
+        Nodes, todana_admission, cluster, [], ?LOG_END_TIMEOUT_MS
+    ),
+    [Node || {Node, {ok, Own}} <- lists:zip(Nodes, Answers), Own =:= Cluster].
 
 %% Whether no member that answers has entries that this one does not have. One
 %% of them may be confirmed, although nobody has applied it.

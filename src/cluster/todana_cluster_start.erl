@@ -314,13 +314,28 @@ cookie_file(File) ->
     {ok, todana_data_dir:origin()} | {error, iodata()}.
 origin({ok, #{left_ms := _, cluster := Cluster}}, Options) ->
     removed(Cluster, Options);
-origin({ok, #{cluster := Cluster}}, #{cluster_join := Peer} = Options) ->
-    #{data_dir := DataDir} = Options,
+origin({ok, #{cluster := Cluster} = Known}, Options) ->
+    #{data_dir := DataDir, cluster_join := Peer} = Options,
+    Members = maps:get(members, Known, []),
     case Peer =/= off andalso cluster_of(Peer) of
+        %% Its directory was lost, and it has begun a cluster of its own. This
+        %% one goes on without it.
         {ok, Other} when Other =/= Cluster ->
-            {error, ["cluster_join: ", DataDir, " belongs to the cluster ",
-                     Cluster, ", and ", atom_to_list(Peer), " to ",
-                     io_lib:format("~ts", [Other])]};
+            case lists:member(Peer, Members) of
+                true ->
+                    logger:warning(
+                        "todana: ~s was a member of this cluster, and belongs "
+                        "to the cluster ~ts now: see `bin/todana cluster "
+                        "status`", [Peer, io_lib:format("~ts", [Other])]
+                    ),
+                    {ok, alone};
+                false ->
+                    {error, [
+                        "cluster_join: ", DataDir, " belongs to the cluster ",
+                        Cluster, ", and ", atom_to_list(Peer), " to ",
+                        io_lib:format("~ts", [Other])
+                    ]}
+            end;
         _ ->
             {ok, alone}
     end;

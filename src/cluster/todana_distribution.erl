@@ -9,7 +9,7 @@
 -moduledoc false.
 
 -export([start/1, check/1, check_cookie/1, check_join/2, is_node_name/1]).
--export([has_tls/0, connect/1]).
+-export([has_tls/0, connect/1, is_alive/1]).
 %% The decisions, for tests
 -export([refusal/2, can_join/3]).
 
@@ -24,6 +24,7 @@
 %% A peer that does not answer for this time counts as down.
 -define(NET_TICK_S, 8).
 -define(COOKIE_BYTES, 20).
+-define(ALIVE_TIMEOUT_MS, 5_000).
 -define(EPMD_WAIT_MS, 50).
 -define(EPMD_ATTEMPTS, 100).
 
@@ -137,6 +138,27 @@ keep_out_of_dumps() ->
             ok;
         _ ->
             ok
+    end.
+
+-doc """
+Whether a node that cannot be connected to runs: it answers what is no greeting
+by closing the connection. One that hangs does not, and neither does its host.
+""".
+-spec is_alive(node()) -> boolean().
+is_alive(Node) ->
+    [Name, Host] = string:split(atom_to_list(Node), "@"),
+    maybe
+        {port, Port, _} ?= erl_epmd:port_please(Name, Host, ?ALIVE_TIMEOUT_MS),
+        {ok, Address} ?= address(Host),
+        {ok, Socket} ?= gen_tcp:connect(
+            Address, Port, [binary, {active, false}], ?ALIVE_TIMEOUT_MS
+        ),
+        _ = gen_tcp:send(Socket, <<1:16, "?">>),
+        Answer = gen_tcp:recv(Socket, 0, ?ALIVE_TIMEOUT_MS),
+        ok = gen_tcp:close(Socket),
+        Answer =/= {error, timeout}
+    else
+        _ -> false
     end.
 
 -doc "Connects to a node, or says why it cannot be reached.".
