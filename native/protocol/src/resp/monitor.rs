@@ -34,26 +34,26 @@ pub(super) fn is_held<H: Host>(
     host.held_until_ms(true).is_some() && hold(state, name, arguments, host)
 }
 
-/// Whether a request may change what other nodes or clients see. EXEC does what was queued, and a
-/// script may say that it does not write. As in Redis, a script that is queued does not say it.
-fn may_write<H: Host>(state: &State, name: Name, arguments: &[&[u8]], host: &H) -> bool {
-    let writes =
-        |name: Name| name.class() == Class::Write || matches!(name, Name::Publish | Name::SPublish);
-    match (name, &state.transaction) {
-        (Name::Exec, None) => false,
-        (Name::Exec, Some(queued)) => queued.commands.iter().any(|(name, _)| writes(*name)),
-        (Name::Eval, _) => !scripts::only_reads(arguments[1]),
-        (Name::EvalSha, _) => {
+/// Whether a request may change what other nodes or clients see. A script may say that it does not
+/// write, and EXEC does what was queued.
+pub(super) fn may_write<H: Host>(name: Name, arguments: &[&[u8]], host: &H) -> bool {
+    match name {
+        Name::Exec => false,
+        Name::Eval => !scripts::only_reads(arguments[1]),
+        Name::EvalSha => {
             let known = host.databases().interpreter().and_then(|it| it.source(arguments[1]));
             !known.is_some_and(|source| scripts::only_reads(&source))
         }
-        (name, _) => writes(name),
+        Name::Publish | Name::SPublish => true,
+        name => name.class() == Class::Write,
     }
 }
 
 #[cold]
 fn hold<H: Host>(state: &mut State, name: Name, arguments: &[&[u8]], host: &H) -> bool {
-    let Some(until_ms) = host.held_until_ms(may_write(state, name, arguments, host)) else {
+    let queued = state.transaction.as_ref().filter(|_| name == Name::Exec);
+    let may_write = may_write(name, arguments, host) || queued.is_some_and(|it| it.may_write);
+    let Some(until_ms) = host.held_until_ms(may_write) else {
         return false;
     };
     let is_queued = state.transaction.is_some() && name != Name::Exec;

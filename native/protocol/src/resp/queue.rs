@@ -46,6 +46,8 @@ pub(super) struct Transaction {
     pub(super) ends: Vec<usize>,
     /// Each command, with the number of its arguments.
     pub(super) commands: Vec<(Name, usize)>,
+    /// Whether one of them may change what others see.
+    pub(super) may_write: bool,
     /// Whether a command could not be queued, so that EXEC will be refused.
     pub(super) broken: bool,
 }

@@ -18,7 +18,7 @@ use super::state::{State, Unfinished};
 use super::table::Name;
 use super::tail::{BATCH_VALUE_BYTES_MIN, Tail};
 use super::work::Work;
-use super::{scripts, source, turns};
+use super::{monitor, scripts, source, turns};
 use crate::{Host, Ran, Splice};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -74,6 +74,7 @@ impl State {
             transaction.ends.push(transaction.bytes.len());
         }
         transaction.commands.push((name, arguments.len()));
+        transaction.may_write |= monitor::may_write(name, arguments, host);
         host.client().queued.store(transaction.commands.len(), Relaxed);
         Ok(())
     }

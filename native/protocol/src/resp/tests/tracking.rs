@@ -121,6 +121,8 @@ fn a_pause_of_writes_holds_what_may_write() {
     for (queued, request, may_write) in [
         (&["MULTI", "GET k"][..], "EXEC", false),
         (&["MULTI", "EVAL_RO \"return 1\" 0"], "EXEC", false),
+        (&["MULTI", READS], "EXEC", false),
+        (&["MULTI", READS, "SET k v"], "EXEC", true),
         (&["MULTI"], "EXEC", false),
         (&[], "EXEC", false),
         (&["MULTI", "GET k", "SET k v"], "EXEC", true),
