@@ -219,10 +219,14 @@ names(Nodes) -> lists:join(" and ", [atom_to_list(N) || N <- Nodes]).
 -spec ours([node()]) -> [node()].
 ours(Nodes) ->
     Cluster = todana_admission:cluster(),
-    Answers = erpc:multicall(
+    [Node || {Node, {ok, Own}} <- clusters(Nodes), Own =:= Cluster].
+
+%% The cluster of each node, or why it did not answer.
+-spec clusters([node()]) -> [{node(), {ok, none | binary()} | tuple()}].
+clusters(Nodes) ->
+    lists:zip(Nodes, erpc:multicall(
         Nodes, todana_admission, cluster, [], ?LOG_END_TIMEOUT_MS
-    ),
-    [Node || {Node, {ok, Own}} <- lists:zip(Nodes, Answers), Own =:= Cluster].
+    )).
 
 %% Whether no member that answers has entries that this one does not have. One
 %% of them may be confirmed, although nobody has applied it.
@@ -260,12 +264,9 @@ has_most(Own) ->
 -spec without_strangers([node()]) -> [node()].
 without_strangers(Nodes) ->
     Cluster = todana_admission:cluster(),
-    Answers = erpc:multicall(
-        Nodes, todana_admission, cluster, [], ?LOG_END_TIMEOUT_MS
-    ),
     [
         Node
-     || {Node, Answer} <- lists:zip(Nodes, Answers),
+     || {Node, Answer} <- clusters(Nodes),
         case Answer of {ok, Other} -> Other =:= Cluster; _ -> true end
     ].
 

@@ -184,7 +184,7 @@ given_name(_Wanted) -> node().
 %% since then.
 -spec claim_ms(todana_config:options()) -> non_neg_integer().
 claim_ms(#{cookie_file := File}) when node() =:= nonode@nohost ->
-    case filelib:is_regular(cookie_file(File)) of
+    case filelib:is_regular(todana_distribution:cookie_file(File)) of
         true -> ?CLAIM_TIMEOUT_MS;
         false -> 0
     end;
@@ -255,7 +255,7 @@ say_created(_Known, _Options) ->
 has_cookie({ok, #{members := [_, _ | _]}}, #{cookie_file := Option}) when
     node() =:= nonode@nohost
 ->
-    File = cookie_file(Option),
+    File = todana_distribution:cookie_file(Option),
     case file:read_file_info(File) of
         {error, enoent} ->
             {error, ["cookie_file: ", File, " is missing, and this node is a "
@@ -281,7 +281,8 @@ name(Name, #{cookie_file := File, cluster_port := Port} = Options) ->
     maybe
         ok ?= certificates(Options),
         todana_distribution:start(#{
-            node => Name, cookie_file => cookie_file(File), port => Port
+            node => Name, port => Port,
+            cookie_file => todana_distribution:cookie_file(File)
         })
     end.
 
@@ -300,15 +301,6 @@ certificates(#{cluster_tls := Directory}) ->
         {true, {error, Sentence}} ->
             {error, ["cluster_tls: ", Sentence]}
     end.
-
--spec cookie_file(auto | file:filename()) -> file:filename().
-cookie_file(auto) ->
-    case init:get_argument(home) of
-        {ok, [[Home]]} -> filename:join(Home, ".todana.cookie");
-        _ -> ".todana.cookie"
-    end;
-cookie_file(File) ->
-    File.
 
 -spec origin({ok, map()} | none, todana_config:options()) ->
     {ok, todana_data_dir:origin()} | {error, iodata()}.

@@ -8,7 +8,8 @@
 -module(todana_distribution).
 -moduledoc false.
 
--export([start/1, check/1, check_cookie/1, check_join/2, is_node_name/1]).
+-export([start/1, check/1, cookie_file/1, check_cookie/1, check_join/2]).
+-export([is_node_name/1]).
 -export([has_tls/0, connect/1, is_alive/1]).
 %% The decisions, for tests
 -export([refusal/2, can_join/3]).
@@ -282,19 +283,24 @@ cookie(File) ->
         {error, Reason} -> {error, problem(File, file:format_error(Reason))}
     end.
 
+-doc "The file of the option `cookie_file'.".
+-spec cookie_file(auto | file:filename()) -> file:filename().
+cookie_file(auto) ->
+    case init:get_argument(home) of
+        {ok, [[Home]]} -> filename:join(Home, ".todana.cookie");
+        _ -> ".todana.cookie"
+    end;
+cookie_file(File) ->
+    File.
+
 -doc """
 Whether a node may be started with the secret in this file. `auto` is the file
 in the home directory; one that does not exist is created by the start.
 """.
 -spec check_cookie(auto | file:filename()) ->
     ok | {error, Sentence :: iodata()}.
-check_cookie(auto) ->
-    Home = case init:get_argument(home) of
-        {ok, [[Path]]} -> Path;
-        _ -> ""
-    end,
-    check_cookie(filename:join(Home, ".todana.cookie"));
-check_cookie(File) ->
+check_cookie(Option) ->
+    File = cookie_file(Option),
     maybe
         {ok, Info} ?= file:read_file_info(File),
         {ok, _} ?= read_cookie(File, element(8, Info)),

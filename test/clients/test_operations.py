@@ -431,7 +431,7 @@ def test_root_leaves_the_directory_of_another_user_alone(tmp_path):
 
 @pytest.fixture
 def ordinary():
-    """A directory of a user who is not root, and how `subprocess` starts a program as this user."""
+    """A directory that an unprivileged user owns, and the arguments by which `subprocess` runs a program as that user."""
     who = {"user": 65534, "group": 65534} if os.geteuid() == 0 else {}
     with tempfile.TemporaryDirectory() as name:
         if who:
