@@ -65,8 +65,8 @@ handle_info(tick, #state{ticks = Ticks, options = Options} = State) ->
     _ = erlang:send_after(?TICK_MS, self(), tick),
     Opened = todana_data_dir:opened(),
     ok = connect(Opened),
-    ok = confirm(Opened),
     Connected = connected(),
+    ok = confirm(Opened, Connected),
     AsksNow = Ticks rem ?REMOVED_TICKS =:= 0 orelse
         Connected -- State#state.met =/= [],
     {noreply, lists:foldl(fun({Name, Do}, S) -> run(Name, Do, S) end,
@@ -119,14 +119,14 @@ proved_leader() ->
 -spec terminate(term(), #state{}) -> ok.
 terminate(_Reason, _State) ->
     Opened = todana_data_dir:opened(),
-    ok = confirm(Opened),
+    ok = confirm(Opened, connected()),
     todana_confirmed:keep(Opened).
 
--spec confirm(todana_data_dir:opened()) -> ok.
-confirm(#{joining := [_ | _]}) ->
+-spec confirm(todana_data_dir:opened(), [node()]) -> ok.
+confirm(#{joining := [_ | _]}, _Connected) ->
     ok;
-confirm(Opened) ->
-    todana_confirmed:announce(Opened, connected()).
+confirm(Opened, Connected) ->
+    todana_confirmed:announce(Opened, Connected).
 
 %% The other members that this node is connected to.
 -spec connected() -> [node()].
