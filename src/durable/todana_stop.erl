@@ -11,6 +11,8 @@
 
 -export_type([facts/0]).
 
+%% After this time the node stops without it. A test sets another one.
+-define(LIMIT_MS, 8_000).
 %% A log of fewer bytes is applied in a fraction of a second.
 -define(LOG_BYTES_MIN, (8 bsl 20)).
 %% The log is short if it has less than this part of the data's bytes.
@@ -21,9 +23,6 @@
 -define(BYTES_PER_MS, 100_000).
 %% Three quarters of the time of an earlier one were pauses for those who write.
 -define(PAUSES, 4).
-%% After this time the node stops without it.
--define(TIMEOUT_MS, 7_000).
--define(TRIM_TIMEOUT_MS, 1_000).
 
 -type facts() :: #{
     log_bytes := non_neg_integer(),
@@ -44,9 +43,12 @@ prepare(Opened) ->
     ),
     case is_worthwhile(Facts) of
         true ->
-            case snapshot() of
+            LimitMs = application:get_env(todana, stop_limit_ms, ?LIMIT_MS),
+            EndMs = erlang:monotonic_time(millisecond) + LimitMs,
+            case snapshot(LimitMs) of
                 ok ->
-                    todana_log_trim:trim(Opened, ?TRIM_TIMEOUT_MS);
+                    LeftMs = EndMs - erlang:monotonic_time(millisecond),
+                    todana_log_trim:trim(Opened, max(0, LeftMs));
                 {error, Reason} ->
                     logger:notice(
                         "todana: no snapshot was written at the stop: ~0tp",
@@ -57,15 +59,15 @@ prepare(Opened) ->
             ok
     end.
 
--spec snapshot() -> ok | {error, term()}.
-snapshot() ->
+-spec snapshot(non_neg_integer()) -> ok | {error, term()}.
+snapshot(TimeoutMs) ->
     Before = todana_group_notes:attempts(),
     case todana_group:snapshot() of
         %% One was begun a moment ago.
         {error, busy} ->
-            todana_group_notes:await_attempt(Before, ?TIMEOUT_MS);
+            todana_group_notes:await_attempt(Before, TimeoutMs);
         ok ->
-            todana_group_notes:await_attempt(Before, ?TIMEOUT_MS);
+            todana_group_notes:await_attempt(Before, TimeoutMs);
         {error, Reason} ->
             {error, Reason}
     end.
