@@ -95,6 +95,8 @@
     instances/0,
     forward_interrupt/0,
     was_interrupted/0,
+    receive_signals/0,
+    run_program/2,
     subscribe/5,
     events/1,
     unsubscribe/1,
@@ -577,6 +579,12 @@ forward_interrupt() -> erlang:nif_error(not_loaded).
 
 -spec was_interrupted() -> boolean().
 was_interrupted() -> erlang:nif_error(not_loaded).
+
+-spec receive_signals() -> ok | error.
+receive_signals() -> erlang:nif_error(not_loaded).
+
+-spec run_program(Path :: binary(), Arguments :: [binary()]) -> ok | error.
+run_program(_, _) -> erlang:nif_error(not_loaded).
 
 -spec subscribe(
     reference(),

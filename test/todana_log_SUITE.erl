@@ -345,7 +345,9 @@ a_clean_stop_leaves_a_snapshot(Config) ->
     Long = start_peer(Config, #{}),
     [ok = call(Long, put_zeros, [1 bsl 20]) || _ <- lists:seq(1, 20)],
     %% The stop of a slow machine would go on without what it leaves here.
-    ok = peer:call(Long, application, set_env, [todana, stop_limit_ms, 600_000]),
+    ok = peer:call(Long, application, set_env, [
+        todana, stop_limit_ms, 600_000
+    ]),
     %% As SIGTERM does. Ra is needed for it, and must not be stopped before.
     _ = unlink(Long),
     Monitor = monitor(process, Long),

@@ -9,12 +9,16 @@
 -export([handle/0, at_end/1]).
 -export([init/1, handle_event/2, handle_call/2]).
 
--doc "Handles them from here on. Before, `bin/todana` has SIGHUP ignored.".
+-doc """
+Handles them from here on. Before, `bin/todana` has SIGHUP ignored, and SIGTERM
+and SIGINT blocked: those that have come are handled now.
+""".
 -spec handle() -> ok.
 handle() ->
     _ = gen_event:delete_handler(erl_signal_server, erl_signal_handler, []),
     ok = gen_event:add_handler(erl_signal_server, ?MODULE, none),
-    os:set_signal(sighup, handle).
+    ok = os:set_signal(sighup, handle),
+    todana_nif:receive_signals().
 
 -doc """
 Calls this function when a command is asked to end (SIGTERM, or Ctrl-C, which

@@ -398,12 +398,10 @@ run_epmd(Address) ->
                     false -> ["-address", inet:ntoa(Address)];
                     _ -> []
                 end,
-            Port = open_port({spawn_executable, Program}, [
-                {args, ["-daemon" | Where]}, exit_status
-            ]),
-            receive
-                {Port, {exit_status, _}} -> ok
-            end,
+            _ = todana_nif:run_program(
+                unicode:characters_to_binary(Program),
+                [list_to_binary(Argument) || Argument <- ["-daemon" | Where]]
+            ),
             await_epmd(Address, ?EPMD_ATTEMPTS)
     end.
 

@@ -5,6 +5,7 @@ import re
 import signal
 import socket
 import subprocess
+import time
 
 import pytest
 
@@ -82,6 +83,26 @@ def test_signals_end_it_cleanly(start_server, number):
     assert len(received) == 1 and number.name in received[0], server.output()
     again = start_server("--listen-resp", "%s:%d" % server.resp)
     assert again.resp == server.resp
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+def test_an_early_signal_is_not_lost(number):
+    """At whatever moment of the start it comes: the emulator alone drops those of its first moments."""
+    blocking = ["env", "--block-signal=INT,TERM", "true"]
+    if subprocess.run(blocking, stderr=subprocess.DEVNULL, check=False).returncode:
+        pytest.skip("env cannot block signals here")
+    command = [str(served.PROGRAM), "start", "--listen-resp", "127.0.0.1:0", "--listen-memcached", "off", "--listen-kyoto", "off"]
+    for moment in range(12):
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, preexec_fn=served.die_with_parent)
+        time.sleep(moment * 0.05)
+        process.send_signal(number)
+        try:
+            output, _ = process.communicate(timeout=120)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            pytest.fail(f"{number.name} after {moment * 50} ms was ignored")
+        # The shell of bin/todana ends by the signal.
+        assert process.returncode in (0, -number), output
 
 
 def test_a_listener_can_be_off(start_server):
