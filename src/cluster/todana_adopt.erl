@@ -6,14 +6,18 @@
 %% member of a cluster, its directory was copied to another host, or it goes on
 %% without the members that it had (todana_alone). The configuration is written
 %% last: until then, a next start begins again.
+%%
+%% A server that is to give up the other members without a cluster gets the name
+%% while it has them: it reaches none of them.
 -module(todana_adopt).
 -moduledoc false.
 
 -export([server/1, is_alone/2]).
 
 -doc "Names this node in the files of the server in this directory.".
--spec server(file:filename()) -> ok | {error, todana_log_problem:problem()}.
-server(Server) ->
+-spec server(todana_data_dir:opened()) ->
+    ok | {error, todana_log_problem:problem()}.
+server(#{server_dir := Server} = Opened) ->
     Config = filename:join(Server, "config"),
     Id = todana_ra:server(),
     case todana_small_file:read_terms(Config) of
@@ -22,7 +26,10 @@ server(Server) ->
         {ok, [#{id := Old, initial_members := Members} = Terms]} ->
             IsFirst = Members =:= [Old] andalso
                 todana_snapshot_files:all(Server) =:= [],
-            case IsFirst orelse is_alone(Server, [Old, Id]) of
+            case
+                IsFirst orelse is_detached(Opened) orelse
+                    is_alone(Server, [Old, Id])
+            of
                 true ->
                     rename(Server, Terms, Id);
                 false ->
@@ -34,6 +41,10 @@ server(Server) ->
         {error, Reason} ->
             {error, {unusable, Config, file:format_error(Reason)}}
     end.
+
+-spec is_detached(todana_data_dir:opened()) -> boolean().
+is_detached(#{cluster := Cluster, forced := IsForced}) ->
+    Cluster =:= none andalso IsForced.
 
 -spec rename(file:filename(), map(), ra:server_id()) ->
     ok | {error, todana_log_problem:problem()}.
@@ -98,12 +109,10 @@ snapshots(Server, Old, New) ->
 snapshot(Directory, Old, New) ->
     IsWhole = filelib:is_file(todana_snapshot_files:data(Directory)),
     case IsWhole andalso todana_snapshot_files:read_meta(Directory) of
-        {ok, #{cluster := #{Old := Member} = Cluster} = Meta} when
-            map_size(Cluster) =:= 1
-        ->
+        {ok, #{cluster := #{Old := Member} = Cluster} = Meta} ->
             File = todana_snapshot_files:meta(Directory),
             write(File, todana_snapshot_files:meta_bytes(
-                Meta#{cluster := #{New => Member}}
+                Meta#{cluster := (maps:remove(Old, Cluster))#{New => Member}}
             ));
         {error, Reason} ->
             {error, {unusable, todana_snapshot_files:meta(Directory),

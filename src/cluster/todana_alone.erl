@@ -16,7 +16,7 @@
 -module(todana_alone).
 -moduledoc false.
 
--export([go_on/0]).
+-export([go_on/0, detach/1]).
 
 -define(ATTEMPTS, 5).
 -define(LEAD_TIMEOUT_MS, 10_000).
@@ -39,11 +39,25 @@ go_on() ->
         error:badarg -> {error, "`cluster force` runs already"}
     end.
 
+-doc """
+Gives up the members of a group whose node has no cluster any more. To be called
+until it succeeds, before the records can be read.
+""".
+-spec detach(todana_data_dir:opened()) -> ok | {error, iodata()}.
+detach(Opened) ->
+    maybe
+        ok ?= shrink(fun is_applied/0, ?ATTEMPTS),
+        written(todana_data_dir:went_alone(Opened))
+    end.
+
+-spec is_applied() -> boolean().
+is_applied() -> element(1, todana_ra:ask(?LEAD_TIMEOUT_MS)) =:= ok.
+
 -spec separate(todana_data_dir:opened()) -> ok | {error, iodata()}.
 separate(#{server_dir := Server} = Opened) ->
     maybe
         ok ?= written(todana_data_dir:go_alone(Opened)),
-        ok ?= shrink(?ATTEMPTS),
+        ok ?= shrink(fun todana_members:is_confirmed/0, ?ATTEMPTS),
         ok ?= has_one_member(todana_adopt:is_alone(
             Server, [todana_ra:server()]
         )),
@@ -71,18 +85,19 @@ stop_group() ->
 is_open() -> maps:get(state, todana_group:info()) =:= serving.
 
 %% A node that began to join before the note may still become a member.
--spec shrink(non_neg_integer()) -> ok | {error, iodata()}.
-shrink(0) ->
+-spec shrink(Leads :: fun(() -> boolean()), non_neg_integer()) ->
+    ok | {error, iodata()}.
+shrink(_Leads, 0) ->
     unfinished("its members change");
-shrink(Left) ->
+shrink(Leads, Left) ->
     maybe
         ok ?= forced(todana_members:force_alone()),
-        ok ?= await(fun todana_members:is_confirmed/0, ?LEAD_TIMEOUT_MS,
+        ok ?= await(Leads, ?LEAD_TIMEOUT_MS,
                     "this node does not lead: run the command again"),
         ok ?= snapshot(),
         case todana_members:is_alone() of
             true -> ok;
-            false -> shrink(Left - 1)
+            false -> shrink(Leads, Left - 1)
         end
     end.
 
@@ -104,6 +119,9 @@ snapshot() ->
         {error, busy} ->
             timer:sleep(?POLL_MS),
             snapshot();
+        %% Ra may pass over one: `shrink' sees that, and tries again.
+        {error, ignored} ->
+            ok;
         {error, Reason} ->
             unfinished(io_lib:format("the snapshot failed: ~0tp", [Reason]))
     end.

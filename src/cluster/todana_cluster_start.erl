@@ -127,7 +127,8 @@ agrees_still(none, _Options) ->
 -spec removed(binary(), todana_config:options()) -> {error, iodata()}.
 removed(Cluster, #{data_dir := DataDir}) ->
     {error, ["data_dir: ", DataDir, " was removed from the cluster ", Cluster,
-             ", which has gone on without it: join with an empty directory"]}.
+             ", which has gone on without it: join with an empty directory. "
+             "`bin/todana dump` reads what this one has"]}.
 
 -spec is_one_way(todana_config:options()) -> ok | {error, string()}.
 is_one_way(#{cluster_create := yes, cluster_join := Peer}) when Peer =/= off ->

@@ -227,7 +227,8 @@ leave_if_removed(Asked, #{cluster := Cluster, uid := UId} = Opened) ->
             ok = todana_data_dir:left(Opened),
             logger:error(
                 "todana: this node was removed from its cluster, and stops; it "
-                "can join again with an empty data directory"
+                "can join again with an empty data directory, and `bin/todana "
+                "dump` reads what this one has"
             ),
             _ = application:stop(todana),
             ok;

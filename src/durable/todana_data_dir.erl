@@ -11,7 +11,7 @@
 -export([open/2, open/3, open/4, close/0, opened/0, server/0, group_exists/1,
          go_alone/1, rename_server/1, went_alone/1,
          joined/1, left/1, identity/1, belongs/1, note/2]).
--export([check/1, verify/2, unnamed/1, restored/1, write_terms/2]).
+-export([check/1, verify/2, unnamed/1, restored/1, write_terms/2, detach/1]).
 
 -export_type([durability/0, opened/0, origin/0, noted/0]).
 
@@ -48,7 +48,8 @@
     server := atom(),
     %% Members to ask for the membership, until this node has it.
     joining := [node()],
-    %% It goes on without the other members, and this is not finished.
+    %% It goes on without the other members, and this is not finished. Without
+    %% a cluster: it was the directory of one that was removed.
     forced := boolean()
 }.
 
@@ -224,6 +225,19 @@ known(Terms) ->
     Pairs = [Pair || {_, _} = Pair <- Terms],
     Optional = [{Key, Value} || {Key, optional, Value} <- Terms],
     maps:from_list(Pairs ++ Optional).
+
+-doc """
+Makes the directory of a member that was removed, which no node uses, that of
+this node without a cluster. The log gives up the other members at its start.
+""".
+-spec detach(file:filename()) -> ok | {error, iodata()}.
+detach(Directory) ->
+    Old = [cluster, server, left_ms, joining, members, cookie_file],
+    Opened = #{data_dir => Directory},
+    case put_terms(Opened, [{node, node()}, {forced, optional, true}], Old) of
+        ok -> ok;
+        {error, Reason} -> {error, unwritable(Opened, Reason)}
+    end.
 
 -doc "What the file `node' says, for who decides how to open a directory.".
 -spec identity(file:filename()) -> {ok, map()} | none.

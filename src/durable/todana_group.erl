@@ -277,6 +277,11 @@ await_others() ->
 %% acknowledged before.
 -spec reached(todana_data_dir:opened()) ->
     {ok, non_neg_integer()} | {error, term()}.
+reached(#{cluster := none, forced := true} = Opened) ->
+    maybe
+        ok ?= todana_alone:detach(Opened),
+        todana_ra:ask(?ASK_TIMEOUT_MS)
+    end;
 reached(#{cluster := none}) ->
     todana_ra:ask(?ASK_TIMEOUT_MS);
 reached(#{}) ->

@@ -86,6 +86,8 @@ unknown(DataDir) ->
 -spec member(file:filename()) -> none | {member, string()}.
 member(DataDir) ->
     case todana_data_dir:identity(DataDir) of
+        {ok, #{left_ms := _}} ->
+            none;
         {ok, #{cluster := Cluster}} when is_binary(Cluster) ->
             {member, lists:concat([
                 DataDir, ": this is the directory of a node of the cluster ",
@@ -100,7 +102,8 @@ member(DataDir) ->
 -spec join_anew(map()) -> string().
 join_anew(#{cluster := Cluster, left_ms := _}) ->
     lists:concat(["this is the directory of a node that was removed from the "
-                  "cluster ", Cluster, ": join again with an empty directory"]);
+                  "cluster ", Cluster, ": join again with an empty directory, "
+                  "or read its records with `bin/todana dump`"]);
 join_anew(#{cluster := Cluster, node := Node}) ->
     lists:flatten([
         "this is the directory of a member of the cluster ", Cluster,

@@ -2,7 +2,10 @@
 %%
 %% It reads the records as a start of the node does, without listeners; so it
 %% also completes files as a start does. A member of a cluster would take part
-%% in it, so its directory is refused.
+%% in it, so its directory is refused. One that was removed has left it, and
+%% perhaps with writes that it had confirmed and that the others do not have (a
+%% mistaken `cluster force'): it becomes the directory of a node without a
+%% cluster, so that nobody is reached, and all that its log has counts.
 -module(todana_offline_dump).
 -moduledoc false.
 
@@ -20,7 +23,7 @@ dump(DataDir, Print) ->
         ok ?= todana_data_rights:owner(filename:absname(DataDir)),
         none ?= todana_log_remedy:member(filename:absname(DataDir)),
         {ok, {ok, Databases}} ?= todana_offline:locked(
-            filename:absname(DataDir), fun() -> {ok, readable(DataDir)} end
+            filename:absname(DataDir), fun() -> {ok, prepared(DataDir)} end
         ),
         ok = lists:foreach(
             fun({Name, Value}) -> application:set_env(todana, Name, Value) end,
@@ -44,13 +47,32 @@ dump(DataDir, Print) ->
                 {ok, _} = todana_tables:open_kept(Name),
                 print(Name, Print)
             end,
-            todana_nif:durable_tables()
+            [
+                Table
+             || Table <- todana_nif:durable_tables(),
+                not todana_cluster_map:is_table(Table)
+            ]
         )
     else
         {member, Sentence} -> {error, Sentence};
         {ok, {error, Sentence}} -> {error, Sentence};
         {error, Reason} -> {error, Reason}
     end.
+
+-spec prepared(file:filename()) ->
+    {ok, [{databases, string()}]} | {error, iodata()}.
+prepared(DataDir) ->
+    maybe
+        {ok, Databases} ?= readable(DataDir),
+        ok ?= detached(todana_data_dir:identity(DataDir), DataDir),
+        {ok, Databases}
+    end.
+
+-spec detached({ok, map()} | none, file:filename()) -> ok | {error, iodata()}.
+detached({ok, #{cluster := _, left_ms := _}}, DataDir) ->
+    todana_data_dir:detach(filename:absname(DataDir));
+detached(_, _DataDir) ->
+    ok.
 
 %% A start would find damage in the middle of the log only after a while.
 -spec readable(file:filename()) ->

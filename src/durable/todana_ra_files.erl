@@ -29,7 +29,7 @@ prepare({Name, _Node}, Opened) ->
     } = Opened,
     maybe
         ok ?= check_config(Server),
-        ok ?= todana_adopt:server(Server),
+        ok ?= todana_adopt:server(Opened),
         %% Ra finds damage only after it has changed files: it deletes the log
         %% before a snapshot, and copies entries to the newest segment.
         ok ?= todana_log_missing:are_whole(Server),

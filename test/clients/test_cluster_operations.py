@@ -5,6 +5,7 @@ No verdict depends on how fast the nodes are.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -18,6 +19,7 @@ import node_wire
 import served
 import three_nodes
 import wire
+from wire import OK
 
 JOIN_TIMEOUT_S = 120
 STRANGERS = 2_000
@@ -117,6 +119,47 @@ def test_a_node_alone_says_so(cluster):
     cluster.wait_for_voters()
     says(first, r"a majority again: this node reaches [23] of [23] voters")
     assert wire.wait_until(lambda: any("leads the cluster; this node reaches" in line for line in first.process.lines[seen:]), timeout_s=60)
+
+
+# ------------------------------------------------------- removed by mistake ---
+
+
+def test_what_a_removed_majority_has_confirmed_can_be_read(own_nodes, tmp_path):
+    """`cluster force` on a node that a working majority cannot reach removes that majority; its directories can be dumped."""
+    with three_nodes.Cluster("--write-timeout-ms", 60_000) as cluster:
+        first, *others = cluster.nodes
+        for node in others:
+            os.kill(node.process.popen.pid, signal.SIGSTOP)
+        force = ("cluster", "force", "--i-accept-data-loss", "--data-dir", first.directory)
+        assert wire.wait_until(lambda: todana(*force)[0] == 0, timeout_s=three_nodes.SERVING_TIMEOUT_S)
+        with wire.Resp(first.address()) as resp:
+            assert resp.call("SET", "of-the-survivor", "1") == OK
+        os.kill(first.process.popen.pid, signal.SIGSTOP)
+        for node in others:
+            os.kill(node.process.popen.pid, signal.SIGCONT)
+        written = range(100)
+        with wire.Resp(others[0].address()) as resp:
+            assert wire.wait_until(lambda: resp.call("SET", "first", "0") == OK, timeout_s=three_nodes.SERVING_TIMEOUT_S)
+            for number in written:
+                assert resp.call("SET", f"of-the-majority-{number}", number) == OK
+        os.kill(first.process.popen.pid, signal.SIGCONT)
+        for node in others:
+            node.process.popen.wait(three_nodes.SERVING_TIMEOUT_S)
+            assert "`bin/todana dump` reads what this one has" in "\n".join(node.process.lines), node.process.lines
+            node.start()
+            assert node.process.popen.wait(three_nodes.SERVING_TIMEOUT_S) == 1
+            assert "was removed from the cluster" in "\n".join(node.process.lines), node.process.lines
+        # Of two members, both have what was confirmed. The second time the directory is that of a node without a cluster.
+        for directory in (others[0].directory, others[1].directory, others[0].directory):
+            status, output = todana("dump", directory)
+            keys = {json.loads(line)["key"] for line in output.splitlines()}
+            assert status == 0 and keys == {"first", *(f"of-the-majority-{number}" for number in written)}, output
+        lines = tmp_path / "records"
+        lines.write_text(output)
+        status, output = todana("load", lines, "--data-dir", first.directory)
+        assert status == 0 and "101 records loaded" in output, output
+        with wire.Resp(first.address()) as resp:
+            assert resp.call("GET", "of-the-majority-99") == b"99" and resp.call("GET", "of-the-survivor") == b"1"
 
 
 # -------------------------------------------------------------- strangers ---
