@@ -324,6 +324,11 @@ pub fn probable_units(batch: &Batch<'_>, databases: &Databases, enough: u64) -> 
     units
 }
 
+/// The units of a command, without those that depend on records.
+pub fn own_units(command: &Command<'_>) -> u64 {
+    units_on(command, 0, 1)
+}
+
 /// The units of a command of a script, which gets copies of the values that are returned.
 pub(crate) fn units_in_script(
     command: &Command<'_>,

@@ -342,7 +342,7 @@ impl Group {
     /// Submits the removal of expired records, and a time mark if a scheduled clear is due. To be
     /// called about once a second.
     pub fn tick(&self, now_ms: u64) {
-        if !self.may_remove() || !self.queue.has_room() {
+        if !self.may_remove() || !self.queue.has_room(0) {
             return;
         }
         let named = self.tables();
@@ -513,8 +513,8 @@ impl Submit for Group {
         self.gate.readable()
     }
 
-    fn has_room(&self) -> bool {
-        self.queue.has_room()
+    fn has_room(&self, units: u64) -> bool {
+        self.queue.has_room(units)
     }
 
     fn submit(&self, submissions: &mut Vec<Submission>) {

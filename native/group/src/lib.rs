@@ -37,7 +37,7 @@ pub use figures::{Figures, Progress};
 pub use gate::{SharedGate, read_in_one_load};
 pub use group::{Group, GroupOptions, QUEUE_BYTES_MAX, Sealed, Wake};
 pub use origins::ORIGINS_MAX;
-pub use queue::{LONG_UNITS_MAX, TooLong};
+pub use queue::{LONG_UNITS_MAX, TooLong, plain_units};
 pub use reads::READ_BOUND_MS;
 pub use snapshot::{
     Damage, SnapshotError, SnapshotFile, SnapshotInfo, SnapshotRecord, SnapshotSource,

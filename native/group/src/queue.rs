@@ -10,13 +10,17 @@
 //!
 //! # Long submissions
 //!
-//! Scripts and transactions may take milliseconds where the log is applied, which nobody can do
-//! except in the order of the log. So the order is decided here: submissions that probably take
-//! long have a lane of their own. A batch has those of one lane only, and before each batch of long
-//! ones goes a batch of the others, if some wait. Long batches that are on their way take
-//! [`LONG_UNITS_MAX`] together, or are one submission. So a client waits for about that, however
-//! many clients send scripts. A client has one submission at a time, so none sees that others
+//! Scripts, transactions, long values and commands on many keys may take milliseconds where the log
+//! is applied, which nobody can do except in the order of the log. So the order is decided here:
+//! submissions that probably take long have a lane of their own. A batch has those of one lane only,
+//! and before each batch of long ones goes a batch of the others, if some wait. Long batches that
+//! are on their way take [`LONG_UNITS_MAX`] together, or are one submission. So a client waits for
+//! about that, however many clients send scripts, or three times as long if they send other
+//! commands ([`plain_units`]). A client has one submission at a time, so none sees that others
 //! overtake each other.
+//!
+//! A part of the room is for the others: a queue that is full of long values would refuse a short
+//! write, which is first in the order.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -37,6 +41,16 @@ const SUBMISSION_BYTES: usize = 128;
 /// into one submission, unless one request takes more.
 pub const LONG_UNITS_MAX: u64 = 16_384;
 
+/// The others may take this part of the room when long submissions have taken all of it.
+const SHORT_BYTES_PART: usize = 4;
+
+/// What a command that is neither a script nor a transaction counts for in the queue. With a third
+/// of its units, some twelve milliseconds of such commands may be on their way: with less, a slow
+/// disk would be idle during a bulk load, while what it has written is applied.
+pub const fn plain_units(units: u64) -> u64 {
+    units / 3
+}
+
 /// The queue of a group.
 pub(crate) struct Queue {
     waiting: Mutex<Waiting>,
@@ -44,8 +58,8 @@ pub(crate) struct Queue {
     long_flying: Arc<AtomicU64>,
     /// Whether long submissions wait until some of them are applied.
     long_waits: AtomicBool,
-    /// The bytes of all that waits, for those who have no lock.
-    bytes: AtomicUsize,
+    /// The bytes of what waits, by [`Lane`], for those who have no lock.
+    bytes: [AtomicUsize; 2],
     bytes_max: usize,
 }
 
@@ -73,6 +87,12 @@ struct Waiters {
 enum Lane {
     Short,
     Long,
+}
+
+impl Lane {
+    fn of(units: u64) -> Lane {
+        if units >= LONG_UNITS { Lane::Long } else { Lane::Short }
+    }
 }
 
 /// Which batch is next.
@@ -122,19 +142,22 @@ impl Queue {
             waiting: Mutex::new(waiting),
             long_flying: Arc::default(),
             long_waits: AtomicBool::new(false),
-            bytes: AtomicUsize::new(0),
+            bytes: Default::default(),
             bytes_max,
         }
     }
 
-    /// Whether another submission may be queued.
-    pub(crate) fn has_room(&self) -> bool {
+    /// Whether another submission of these units may be queued.
+    pub(crate) fn has_room(&self, units: u64) -> bool {
+        let is_short = Lane::of(units) == Lane::Short;
+        let short_bytes = self.bytes[Lane::Short as usize].load(Relaxed);
         self.bytes() < self.bytes_max
+            || (is_short && short_bytes < self.bytes_max / SHORT_BYTES_PART)
     }
 
     /// Bytes of memory that the queue takes.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes.load(Relaxed)
+        self.bytes.iter().map(|bytes| bytes.load(Relaxed)).sum()
     }
 
     /// Queues submissions if `may_queue` says so under the lock; otherwise leaves them. Returns
@@ -149,17 +172,17 @@ impl Queue {
         if submissions.is_empty() || !may_queue(submissions) {
             return false;
         }
-        let bytes: usize = submissions.iter().map(bytes_of).sum();
         let waiting = &mut *waiting;
         for submission in submissions.drain(..) {
             let is_new = waiting.valid.insert(submission.ticket);
             debug_assert!(is_new, "two submissions with one ticket: {:?}", submission.ticket);
-            let lane = if submission.units >= LONG_UNITS { Lane::Long } else { Lane::Short };
+            let lane = Lane::of(submission.units);
+            let bytes = bytes_of(&submission);
+            self.bytes[lane as usize].fetch_add(bytes, Relaxed);
             let waiters = &mut waiting.lanes[lane as usize];
-            waiters.bytes += bytes_of(&submission);
+            waiters.bytes += bytes;
             waiters.submissions.push_back((submission, now));
         }
-        self.bytes.fetch_add(bytes, Relaxed);
         std::mem::take(&mut waiting.batcher_is_idle)
     }
 
@@ -181,7 +204,7 @@ impl Queue {
             let waiters = &mut lanes[next.lane as usize];
             let before = waiters.bytes;
             let taken = waiters.take(next.units_max, bytes_max, valid, &mut withdrawn);
-            self.release(before - waiters.bytes);
+            self.release(next.lane, before - waiters.bytes);
             let (mut taken, units) = taken?;
             if taken.submissions.is_empty() {
                 // All of them had been withdrawn.
@@ -199,7 +222,7 @@ impl Queue {
 
     fn next_batch(&self, waiting: &mut Waiting, bytes_min: usize) -> Option<Next> {
         let [short, long] = &mut waiting.lanes;
-        long.drop_withdrawn(&waiting.valid, |bytes| self.release(bytes));
+        long.drop_withdrawn(&waiting.valid, |bytes| self.release(Lane::Long, bytes));
         let next = long.submissions.front();
         // Noted first: what flies may be applied between the two.
         self.long_waits.store(next.is_some(), SeqCst);
@@ -245,10 +268,9 @@ impl Queue {
         let queued: usize = lanes.iter().map(|waiters| waiters.submissions.len()).sum();
         if queued > 2 * valid.len() {
             // At least as many are freed as are left.
-            for waiters in lanes {
-                freed.extend(
-                    self.keep_only(waiters, |submission| valid.contains(&submission.ticket)),
-                );
+            for lane in [Lane::Short, Lane::Long] {
+                let is_valid = |submission: &Submission| valid.contains(&submission.ticket);
+                freed.extend(self.keep_only(lanes, lane, is_valid));
             }
         }
         true
@@ -259,7 +281,9 @@ impl Queue {
         let waiting = &mut *self.waiting.lock();
         let Waiting { lanes, valid, .. } = waiting;
         let mut drained = Vec::new();
-        lanes.iter_mut().for_each(|waiters| drained.extend(self.keep_only(waiters, &may_stay)));
+        for lane in [Lane::Short, Lane::Long] {
+            drained.extend(self.keep_only(lanes, lane, &may_stay));
+        }
         drained.retain(|submission| valid.remove(&submission.ticket));
         drained
     }
@@ -267,9 +291,11 @@ impl Queue {
     /// Removes the submissions of a lane that may not stay.
     fn keep_only(
         &self,
-        waiters: &mut Waiters,
+        lanes: &mut [Waiters; 2],
+        lane: Lane,
         may_stay: impl Fn(&Submission) -> bool,
     ) -> Vec<Submission> {
+        let waiters = &mut lanes[lane as usize];
         let all = std::mem::take(&mut waiters.submissions);
         let (left, removed): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|(submission, _)| may_stay(submission));
@@ -277,12 +303,12 @@ impl Queue {
         let removed: Vec<_> = removed.into_iter().map(|(submission, _)| submission).collect();
         let bytes = removed.iter().map(bytes_of).sum();
         waiters.bytes -= bytes;
-        self.release(bytes);
+        self.release(lane, bytes);
         removed
     }
 
-    fn release(&self, bytes: usize) {
-        self.bytes.fetch_sub(bytes, Relaxed);
+    fn release(&self, lane: Lane, bytes: usize) {
+        self.bytes[lane as usize].fetch_sub(bytes, Relaxed);
     }
 }
 

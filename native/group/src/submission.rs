@@ -31,8 +31,8 @@ pub struct Submission {
     /// Number of records.
     pub count: usize,
     /// The units of work that its scripts and transactions probably take
-    /// ([`LONG_UNITS`](todana_command::LONG_UNITS)): an estimate that only decides when it is
-    /// taken.
+    /// ([`LONG_UNITS`](todana_command::LONG_UNITS)), and a part of those of its other commands
+    /// ([`plain_units`](crate::plain_units)): an estimate that only decides when it is taken.
     pub units: u64,
     /// The party that waits for the outcome.
     pub ticket: Ticket,
@@ -94,8 +94,9 @@ pub trait Submit: Send + Sync + fmt::Debug {
     /// The number of the load whose records may be read; `None` while the gate is closed. To be
     /// asked again after a read: if the answer differs, the reader drops its result.
     fn readable(&self) -> Option<u64>;
-    /// Whether the queue has room. If not, a client keeps its request and tries again later.
-    fn has_room(&self) -> bool;
+    /// Whether the queue has room for a submission of these units. If not, a client keeps its
+    /// request and tries again later.
+    fn has_room(&self, units: u64) -> bool;
     /// Queues submissions, and empties the vector.
     fn submit(&self, submissions: &mut Vec<Submission>);
     /// Removes a submission that is still queued. If true, it was not executed and never will be.

@@ -10,8 +10,8 @@
 //! for which the BEAM has an event, and remembers it for the log.
 
 use crate::atoms;
-use rustler::types::atom::Atom;
 use rustler::Binary;
+use rustler::types::atom::Atom;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};

@@ -18,10 +18,13 @@ use rustler::{Decoder, Env, LocalPid, NifResult, Term};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock};
-use todana_command::{Command, LoggedBatch, Player, Refusal, Status, Tape, units_of_transaction};
+use todana_command::{
+    Command, LoggedBatch, Player, Refusal, Status, Tape, own_units, units_of_transaction,
+};
 use todana_group::record::TableOptions;
 use todana_group::{
-    Deliver, Gate, Group, Outcome, Submission, Submit, Ticket, read_in_one_load, record,
+    Deliver, Gate, Group, Outcome, Submission, Submit, Ticket, plain_units, read_in_one_load,
+    record,
 };
 
 /// The place of the tickets of Erlang processes; event loops of servers have lower numbers.
@@ -152,6 +155,7 @@ impl Records {
     pub(crate) fn put(&mut self, command: &Command<'_>) {
         record::put_command(&mut self.bytes, self.home, command);
         self.count += 1;
+        self.units += plain_units(own_units(command));
     }
 
     /// Adds commands that are one step.
@@ -217,14 +221,16 @@ pub(crate) fn submit_to(
     let Some(reference) = form.reference else { return Answer::Durable };
     let gate = group.gate();
     match gate {
-        Gate::Open | Gate::Removals if group.has_room() => (),
-        // The caller tries again.
-        Gate::Open | Gate::Removals => return Answer::Busy,
+        Gate::Open | Gate::Removals => (),
         Gate::Closed => return Answer::Recovering,
         Gate::ReadOnly | Gate::Leaderless => return Answer::NotExecuted,
     }
     let mut records = Records { home, bytes: Vec::new(), count: 0, units: 0 };
     fill(&mut records);
+    // The caller tries again.
+    if !group.has_room(records.units) {
+        return Answer::Busy;
+    }
     if gate == Gate::Removals && !record::only_remove(&records.bytes) {
         return Answer::NotExecuted;
     }

@@ -218,11 +218,32 @@ fn a_submission_that_exceeds_a_batch_travels_alone() {
 fn the_queue_has_room_again_when_a_batch_was_taken() {
     let harness = Harness::new();
     let value = vec![b'x'; 1 << 20];
-    assert!(harness.group.has_room());
+    assert!(harness.group.has_room(0));
     harness.submit(1, set(0, b"k", &value), 1);
-    assert!(!harness.group.has_room() && harness.group.figures().queue_bytes > value.len());
+    assert!(!harness.group.has_room(0) && harness.group.figures().queue_bytes > value.len());
     harness.seal();
-    assert!(harness.group.has_room() && harness.group.figures().queue_bytes == 0);
+    assert!(harness.group.has_room(0) && harness.group.figures().queue_bytes == 0);
+}
+
+#[test]
+fn long_submissions_leave_room_for_others() {
+    let harness = Harness::new();
+    let value = vec![b'x'; 1 << 20];
+    let room = |units| harness.group.has_room(units);
+    let long = harness.submission(1, set(0, b"long", &value), 1);
+    harness.group.submit(&mut vec![Submission { units: LONG_UNITS, ..long }]);
+    assert!(!room(LONG_UNITS) && room(LONG_UNITS - 1));
+    // A quarter is theirs.
+    harness.submit(2, set(0, b"short", &value[..100 << 10]), 1);
+    assert!(!room(LONG_UNITS) && room(0));
+    harness.submit(3, set(0, b"short", &value[..200 << 10]), 1);
+    assert!(!room(LONG_UNITS) && !room(0));
+    // It is the room of what waits, not of what has passed.
+    assert!(harness.seal().bytes.len() < 150 << 10);
+    assert!(harness.seal().bytes.len() > 1 << 20);
+    assert!(room(LONG_UNITS) && room(0));
+    assert!(harness.seal().bytes.len() < 300 << 10);
+    assert_eq!(harness.group.figures().queue_bytes, 0);
 }
 
 #[test]

@@ -71,7 +71,7 @@ pub struct Handover {
     pub records: Vec<u8>,
     /// Number of records.
     pub count: usize,
-    /// The units of work that its scripts and transactions probably take.
+    /// What they count for in the queue of the log.
     pub units: u64,
 }
 
@@ -172,7 +172,7 @@ impl Commits {
         let commit = self.commit.as_mut().filter(|it| matches!(it.stage, Stage::Recording))?;
         commit.stage = Stage::Waiting;
         let records = std::mem::take(&mut commit.records);
-        Some(Handover { records, count: commit.prints.len(), units: commit.work.of_scripts })
+        Some(Handover { records, count: commit.prints.len(), units: commit.work.queued() })
     }
 
     /// The outcome of the records has arrived; the session runs the requests again.
@@ -286,14 +286,14 @@ impl Commits {
             }
             Access::Lease | Access::Write | Access::Sweep => {}
         }
-        if let Some(ran) = self.admit_write(log, || command.only_removes()) {
+        let work = log.work(database, command);
+        if let Some(ran) = self.admit_write(log, work, || command.only_removes()) {
             return ran;
         }
         if let Err(why) = log.admit_format(command) {
             return if self.is_recording() { Ran::Later } else { Ran::Refused(why) };
         }
         let home = if clears_all { log.database_of(true) } else { database } as u64;
-        let work = log.work(database, command);
         self.record(context, print, work, reply, |out| match log.own_limit(context, command) {
             Some(limit) => put_command_within(out, home, command, limit),
             None => put_command(out, home, command),
@@ -369,7 +369,9 @@ impl Commits {
             Err(why) => return Ran::Done(Err(why)),
         }
         let only_removes = || batch.commands.iter().all(|(_, command)| command.never_adds());
-        if let Some(ran) = self.admit_write(log, only_removes) {
+        let units = probable_units(batch, log.databases, u64::MAX);
+        let work = Work { units, of_scripts: units };
+        if let Some(ran) = self.admit_write(log, work, only_removes) {
             return ran;
         }
         let admit_format = |(_, command): &(usize, Command<'_>)| log.admit_format(command);
@@ -388,8 +390,6 @@ impl Commits {
         let watches: Option<Vec<LoggedWatch<'_>>> =
             batch.watches.iter().map(Watch::logged).collect();
         let Some(watches) = watches else { return Ran::Done(Ok(false)) };
-        let units = probable_units(batch, log.databases, u64::MAX);
-        let work = Work { units, of_scripts: units };
         let put = |out: &mut Vec<u8>| put_batch(out, 0, &watches, batch.commands);
         match self.record_within(context, print, work, put) {
             true => Ran::Submitted,
@@ -404,14 +404,19 @@ impl Commits {
     }
 
     /// The answer to a write that cannot be recorded.
-    fn admit_write<T>(&self, log: Log<'_>, only_removes: impl Fn() -> bool) -> Option<Ran<T>> {
+    fn admit_write<T>(
+        &self,
+        log: Log<'_>,
+        work: Work,
+        only_removes: impl Fn() -> bool,
+    ) -> Option<Ran<T>> {
         if self.is_recording() {
             return (!log.may_join(only_removes)).then_some(Ran::Later);
         }
         if self.reads.is_wanted() {
             return Some(Ran::Later);
         }
-        match log.admit_write(only_removes) {
+        match log.admit_write(work, only_removes) {
             Ok(true) => None,
             Ok(false) => Some(Ran::Later),
             Err(why) => Some(Ran::Refused(why)),

@@ -4,7 +4,7 @@ use super::level::ReadLevel;
 use super::values::builds_values;
 use super::{NotDone, Ran};
 use todana_command::{Command, Context, DATABASES, Databases, estimated_units, is_logged};
-use todana_group::{Gate, LONG_UNITS_MAX, Submit, read_in_one_load};
+use todana_group::{Gate, LONG_UNITS_MAX, Submit, plain_units, read_in_one_load};
 
 /// The log, and the databases whose writes go through it.
 #[derive(Clone, Copy, Debug)]
@@ -27,9 +27,16 @@ pub struct Log<'l> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Work {
     pub(super) units: u64,
-    /// Those of scripts and transactions, by which the queue chooses their lane. Any other command
-    /// takes a few milliseconds at most, but for those that read or build long values.
+    /// Those of scripts and transactions.
     pub(super) of_scripts: u64,
+}
+
+impl Work {
+    /// What it counts for in the queue.
+    pub(super) fn queued(self) -> u64 {
+        let plain = plain_units(self.units - self.of_scripts);
+        self.of_scripts.saturating_add(plain)
+    }
 }
 
 impl Log<'_> {
@@ -64,13 +71,17 @@ impl Log<'_> {
         read.map_or(Ran::Refused(NotDone::Loading), Ran::Done)
     }
 
-    /// Whether a write may be recorded: `Ok(false)` if the log has no room now.
-    pub(super) fn admit_write(&self, only_removes: impl Fn() -> bool) -> Result<bool, NotDone> {
+    /// Whether a write may be recorded: `Ok(false)` if the log has no room for this work now.
+    pub(super) fn admit_write(
+        &self,
+        work: Work,
+        only_removes: impl Fn() -> bool,
+    ) -> Result<bool, NotDone> {
         match self.submit.gate() {
             Gate::Closed => Err(NotDone::Loading),
             Gate::ReadOnly | Gate::Leaderless => Err(NotDone::ReadOnly),
             Gate::Removals if !only_removes() => Err(NotDone::ReadOnly),
-            Gate::Open | Gate::Removals if self.submit.has_room() => Ok(true),
+            Gate::Open | Gate::Removals if self.submit.has_room(work.queued()) => Ok(true),
             Gate::Open | Gate::Removals if self.may_wait => Ok(false),
             Gate::Open | Gate::Removals => Err(NotDone::Busy),
         }

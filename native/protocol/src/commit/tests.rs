@@ -434,6 +434,36 @@ fn requests_of_much_work_are_committed_one_by_one() {
 }
 
 #[test]
+fn a_third_of_plain_work_counts_in_the_queue() {
+    let words = |words: &[&str]| {
+        let word = |word: &&str| format!("${}\r\n{word}\r\n", word.len());
+        format!("*{}\r\n", words.len()) + &words.iter().map(word).collect::<String>()
+    };
+    let pairs = |command: &'static str, count: usize| {
+        words(&[&[command][..], &["k", "v"].repeat(count)].concat())
+    };
+    let exec = |count: usize| {
+        words(&["MULTI"]) + &words(&["SET", "a", "1"]).repeat(count) + &words(&["EXEC"])
+    };
+    let long = "x".repeat(1 << 20);
+    for (request, units) in [
+        (words(&["SET", "a", "1"]), 0),
+        (words(&["SET", "a", "1"]).repeat(99), 33),
+        (pairs("MSET", 300), 500),
+        (pairs("MSET", 3_000), 5_000),
+        (words(&["SET", "a", &long]), 1_024),
+        (exec(120), 480),
+    ] {
+        let mut peer = resp();
+        peer.receive(request);
+        while peer.turn().1 != Next::Commit {}
+        let handover = peer.host.commits.hand_over().expect("records");
+        let most = units + units / 8 + 10;
+        assert!((units..=most).contains(&handover.units), "{units}: {}", handover.units);
+    }
+}
+
+#[test]
 fn the_error_of_a_value_that_is_too_long_for_the_log_names_its_limit() {
     let mut peer = resp();
     peer.host.log = TestLog::of(&peer.host.databases, 100);

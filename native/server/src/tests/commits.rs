@@ -109,7 +109,7 @@ impl Submit for FakeLog {
         let loads = look.saturating_sub(self.looks_before_loads.load(SeqCst));
         self.group.readable().map(|load| load + loads)
     }
-    fn has_room(&self) -> bool {
+    fn has_room(&self, _units: u64) -> bool {
         self.has_room.load(SeqCst)
     }
     fn submit(&self, submissions: &mut Vec<Submission>) {
