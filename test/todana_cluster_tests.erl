@@ -256,6 +256,19 @@ a_node_without_a_vote_is_no_voter_test() ->
     ?assertEqual("a leads the cluster; this node reaches 1 of 1 voters, and "
                  "has no vote itself", Text).
 
+%% A log that ends on a full disk and begins again does not know them.
+members_that_are_not_known_now_stay_test() ->
+    New = todana_cluster_events:new(),
+    Known = {ok, [a, b, c]},
+    ?assertEqual([a, b, c], todana_cluster_events:members(Known, New)),
+    ?assertEqual([node()], todana_cluster_events:members(unknown, New)),
+    {_, Events} = todana_cluster_events:look(#{
+        now_ms => 0, leader => a, members => [a, b, c], voters => [a, b, c],
+        up => [a, b, c], votes => true
+    }, New),
+    ?assertEqual([a, b, c], todana_cluster_events:members(unknown, Events)),
+    ?assertEqual([a, b], todana_cluster_events:members({ok, [a, b]}, Events)).
+
 %% A cluster that changes all the time does not fill the log.
 events_are_bounded_test() ->
     Look = fun(NowMs, Leader, Events) ->

@@ -7,7 +7,7 @@
 -module(todana_cluster_events).
 -moduledoc false.
 
--export([new/0, look/2, voters/3]).
+-export([new/0, look/2, members/2, voters/3]).
 
 -export_type([facts/0, events/0, line/0]).
 
@@ -47,6 +47,15 @@ new() ->
     }.
 
 -doc """
+The members, or, while a log that has ended and begins again does not know them,
+those of the last look.
+""".
+-spec members({ok, [node()]} | unknown, events()) -> [node()].
+members({ok, Members}, _Events) -> Members;
+members(unknown, #{last := #{members := Members}}) -> Members;
+members(unknown, #{last := none}) -> [node()].
+
+-doc """
 Of the nodes that vote, those that do so now: the map of the cluster may not say
 yet that this node has no vote.
 """.
@@ -69,7 +78,7 @@ look(#{now_ms := NowMs} = Facts, #{last := none} = Events) ->
     bounded(Lines, Events#{last := Facts, filled_ms := NowMs});
 look(Facts, #{last := Last} = Events) ->
     Lines =
-        members(Last, Facts) ++
+        changes(Last, Facts) ++
         connections(Last, Facts) ++
         majority(Last, Facts) ++
         leader(maps:get(leader, Last), Facts) ++
@@ -105,8 +114,8 @@ leader(_Old, #{leader := New} = Facts) ->
 no_vote(#{votes := true}) -> "";
 no_vote(#{votes := false}) -> ", and has no vote itself".
 
--spec members(facts(), facts()) -> [line()].
-members(#{members := Old}, #{members := New}) ->
+-spec changes(facts(), facts()) -> [line()].
+changes(#{members := Old}, #{members := New}) ->
     [{notice, text("~ts is a member now", [N])} || N <- New -- Old] ++
     [{notice, text("~ts is no member any more", [N])} || N <- Old -- New].
 

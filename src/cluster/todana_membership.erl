@@ -90,7 +90,7 @@ handle_info(_Message, State) ->
 log(#{joining := [_ | _]}, State) ->
     State;
 log(_Opened, #state{events = Before} = State) ->
-    Members = todana_members:known(),
+    Members = todana_cluster_events:members(todana_members:listed(), Before),
     Votes = todana_members:votes(),
     {Lines, Events} = todana_cluster_events:look(#{
         now_ms => erlang:monotonic_time(millisecond),

@@ -12,10 +12,10 @@
 //!
 //! Scripts, transactions, long values and commands on many keys may take milliseconds where the log
 //! is applied, which nobody can do except in the order of the log. So the order is decided here:
-//! submissions that probably take long have a lane of their own. A batch has those of one lane only,
-//! and before each batch of long ones goes a batch of the others, if some wait. Long batches that
-//! are on their way take [`LONG_UNITS_MAX`] together, or are one submission. So a client waits for
-//! about that, however many clients send scripts, or three times as long if they send other
+//! submissions that probably take long have a lane of their own. A batch has those of one lane
+//! only, and before each batch of long ones goes a batch of the others, if some wait. Long batches
+//! that are on their way take [`LONG_UNITS_MAX`] together, or are one submission. So a client waits
+//! for about that, however many clients send scripts, or three times as long if they send other
 //! commands ([`plain_units`]). A client has one submission at a time, so none sees that others
 //! overtake each other.
 //!
