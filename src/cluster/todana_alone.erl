@@ -16,7 +16,7 @@
 -module(todana_alone).
 -moduledoc false.
 
--export([go_on/0, detach/1]).
+-export([go_on/0, detach/0, detach_for_good/0]).
 
 -define(ATTEMPTS, 5).
 -define(LEAD_TIMEOUT_MS, 10_000).
@@ -40,14 +40,26 @@ go_on() ->
     end.
 
 -doc """
-Gives up the members of a group whose node has no cluster any more. To be called
-until it succeeds, before the records can be read.
+Gives up the members of a group whose node has no cluster any more. Each start
+does so before the records can be read, until a snapshot has one member.
 """.
--spec detach(todana_data_dir:opened()) -> ok | {error, iodata()}.
-detach(Opened) ->
+-spec detach() -> ok | {error, iodata()}.
+detach() ->
     maybe
-        ok ?= shrink(fun is_applied/0, ?ATTEMPTS),
-        written(todana_data_dir:went_alone(Opened))
+        ok ?= forced(todana_members:force_alone()),
+        await(fun is_applied/0, ?LEAD_TIMEOUT_MS,
+              "the log cannot give up the members that it had")
+    end.
+
+-doc "Has a snapshot written that makes this lasting, if there is room for it.".
+-spec detach_for_good() -> ok.
+detach_for_good() ->
+    case snapshot() =:= ok andalso todana_members:is_alone() of
+        true ->
+            _ = todana_data_dir:went_alone(todana_data_dir:opened()),
+            ok;
+        false ->
+            ok
     end.
 
 -spec is_applied() -> boolean().
@@ -57,7 +69,7 @@ is_applied() -> element(1, todana_ra:ask(?LEAD_TIMEOUT_MS)) =:= ok.
 separate(#{server_dir := Server} = Opened) ->
     maybe
         ok ?= written(todana_data_dir:go_alone(Opened)),
-        ok ?= shrink(fun todana_members:is_confirmed/0, ?ATTEMPTS),
+        ok ?= shrink(?ATTEMPTS),
         ok ?= has_one_member(todana_adopt:is_alone(
             Server, [todana_ra:server()]
         )),
@@ -85,19 +97,18 @@ stop_group() ->
 is_open() -> maps:get(state, todana_group:info()) =:= serving.
 
 %% A node that began to join before the note may still become a member.
--spec shrink(Leads :: fun(() -> boolean()), non_neg_integer()) ->
-    ok | {error, iodata()}.
-shrink(_Leads, 0) ->
-    unfinished("its members change");
-shrink(Leads, Left) ->
+-spec shrink(non_neg_integer()) -> ok | {error, iodata()}.
+shrink(0) ->
+    unfinished("a snapshot does not have that yet");
+shrink(Left) ->
     maybe
         ok ?= forced(todana_members:force_alone()),
-        ok ?= await(Leads, ?LEAD_TIMEOUT_MS,
+        ok ?= await(fun todana_members:is_confirmed/0, ?LEAD_TIMEOUT_MS,
                     "this node does not lead: run the command again"),
         ok ?= snapshot(),
         case todana_members:is_alone() of
             true -> ok;
-            false -> shrink(Leads, Left - 1)
+            false -> shrink(Left - 1)
         end
     end.
 

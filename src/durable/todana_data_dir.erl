@@ -11,7 +11,7 @@
 -export([open/2, open/3, open/4, close/0, opened/0, server/0, group_exists/1,
          go_alone/1, rename_server/1, went_alone/1,
          joined/1, left/1, identity/1, belongs/1, note/2]).
--export([check/1, verify/2, unnamed/1, restored/1, write_terms/2, detach/1]).
+-export([check/1, verify/2, unnamed/1, restored/1, write_terms/2, detach/2]).
 
 -export_type([durability/0, opened/0, origin/0, noted/0]).
 
@@ -227,14 +227,19 @@ known(Terms) ->
     maps:from_list(Pairs ++ Optional).
 
 -doc """
-Makes the directory of a member that was removed, which no node uses, that of
-this node without a cluster. The log gives up the other members at its start.
+Makes the directory of a member that was removed from this cluster, which no
+node uses, that of this node without a cluster. The log gives up the other
+members at its start.
 """.
--spec detach(file:filename()) -> ok | {error, iodata()}.
-detach(Directory) ->
+-spec detach(file:filename(), Cluster :: binary()) -> ok | {error, iodata()}.
+detach(Directory, Cluster) ->
     Old = [cluster, server, left_ms, joining, members, cookie_file],
     Opened = #{data_dir => Directory},
-    case put_terms(Opened, [{node, node()}, {forced, optional, true}], Old) of
+    New = [
+        {node, node()}, {forced, optional, true},
+        {removed_from, optional, Cluster}
+    ],
+    case put_terms(Opened, New, Old) of
         ok -> ok;
         {error, Reason} -> {error, unwritable(Opened, Reason)}
     end.
@@ -362,6 +367,8 @@ is_whole(#{cluster := Cluster} = Terms) when is_binary(Cluster) ->
     is_whole(maps:remove(cluster, Terms));
 is_whole(#{left_ms := Ms} = Terms) when is_integer(Ms) ->
     is_whole(maps:remove(left_ms, Terms));
+is_whole(#{removed_from := Cluster} = Terms) when is_binary(Cluster) ->
+    is_whole(maps:remove(removed_from, Terms));
 is_whole(#{forced := true} = Terms) ->
     is_whole(maps:remove(forced, Terms));
 is_whole(#{joining := [_ | _]} = Terms) ->
@@ -377,9 +384,17 @@ is_whole(Terms) ->
 
 %% The node of a directory that becomes the first one of a cluster may get a
 %% name by which others reach it, and that of a restored one is whichever starts
-%% with it first. Ra's files follow when the log is started.
+%% with it first. Ra's files follow when the log is started. What a member had
+%% that was removed must not begin to serve in its place, because its command
+%% line says so.
 -spec rename(file:filename(), map(), origin()) ->
     {ok, map()} | {error, iolist()}.
+rename(Directory, #{removed_from := Cluster}, {create, _}) ->
+    {error, [
+        Directory, " has what a member had when it was removed from the "
+        "cluster ", Cluster, ": `bin/todana dump` reads it, and a start "
+        "without `cluster_create` serves it. To join, use an empty directory"
+    ]};
 rename(Directory, #{restored := true} = Known, _Origin) ->
     New = [{node, node()}],
     case put_terms(#{data_dir => Directory}, New, [restored]) of

@@ -173,6 +173,7 @@ handle_info({'DOWN', _, process, Pid, Result}, #state{asker = Pid} = State) ->
     case Result of
         {answered, Load} -> {noreply, opened(Load, New)};
         {unanswered, {mark, Why}} -> {noreply, stays_closed(Why, New)};
+        {unanswered, {alone, Why}} -> {noreply, stays_closed(Why, New)};
         _ -> {noreply, New}
     end;
 handle_info(tick, State) ->
@@ -277,10 +278,10 @@ await_others() ->
 %% acknowledged before.
 -spec reached(todana_data_dir:opened()) ->
     {ok, non_neg_integer()} | {error, term()}.
-reached(#{cluster := none, forced := true} = Opened) ->
-    maybe
-        ok ?= todana_alone:detach(Opened),
-        todana_ra:ask(?ASK_TIMEOUT_MS)
+reached(#{cluster := none, forced := true}) ->
+    case todana_alone:detach() of
+        ok -> todana_ra:ask(?ASK_TIMEOUT_MS);
+        {error, Sentence} -> {error, {alone, lists:flatten(Sentence)}}
     end;
 reached(#{cluster := none}) ->
     todana_ra:ask(?ASK_TIMEOUT_MS);
@@ -320,6 +321,13 @@ ask_and_exit(Load) ->
         {error, Reason} -> exit({unanswered, Reason})
     end.
 
+-spec last_detachment(todana_data_dir:opened()) -> ok.
+last_detachment(#{cluster := none, forced := true}) ->
+    _ = spawn(fun todana_alone:detach_for_good/0),
+    ok;
+last_detachment(#{}) ->
+    ok.
+
 %% It is tried again with the next tick.
 -spec stays_closed(string(), #state{}) -> #state{}.
 stays_closed(Why, #state{reason = Why} = State) ->
@@ -339,6 +347,7 @@ opened(Load, State) ->
             }),
             _ = State#state.answered =:= none andalso
                 logger:notice("todana: the durable databases are open"),
+            ok = last_detachment(todana_data_dir:opened()),
             Open;
         _ ->
             ask(State#state{answered = none})

@@ -12,6 +12,8 @@
 -export([dump/2]).
 
 -define(SCAN_RECORDS, 256).
+-define(POLL_MS, 20).
+-define(TROUBLE_MS_MAX, 20_000).
 
 -doc """
 Calls `Print` with the records of each durable table, a line of JSON each. The
@@ -30,7 +32,7 @@ dump(DataDir, Print) ->
             [{data_dir, DataDir} | Databases]
         ),
         {ok, _} ?= application:ensure_all_started(todana),
-        ok ?= await(),
+        ok ?= await(0),
         Names = [
             list_to_atom("db" ++ integer_to_list(N)) || N <- lists:seq(0, 15)
         ],
@@ -69,10 +71,23 @@ prepared(DataDir) ->
     end.
 
 -spec detached({ok, map()} | none, file:filename()) -> ok | {error, iodata()}.
-detached({ok, #{cluster := _, left_ms := _}}, DataDir) ->
-    todana_data_dir:detach(filename:absname(DataDir));
+detached({ok, #{cluster := Cluster, left_ms := _}}, DataDir) ->
+    ok = say_removed(Cluster),
+    todana_data_dir:detach(filename:absname(DataDir), Cluster);
+detached({ok, #{removed_from := Cluster}}, _DataDir) ->
+    say_removed(Cluster);
 detached(_, _DataDir) ->
     ok.
+
+-spec say_removed(binary()) -> ok.
+say_removed(Cluster) ->
+    io:format(
+        standard_error,
+        "todana: dump: these are the records of a member when it was removed "
+        "from the cluster ~ts: those of the others may be newer, and the last "
+        "writes of these may never have been confirmed~n",
+        [Cluster]
+    ).
 
 %% A start would find damage in the middle of the log only after a while.
 -spec readable(file:filename()) ->
@@ -119,16 +134,22 @@ order(decimal) -> "#rcomp=dec";
 order(lexical_descending) -> "#rcomp=lexdesc";
 order(decimal_descending) -> "#rcomp=decdesc".
 
--spec await() -> ok | {error, iodata()}.
-await() ->
+%% A reason that stays, such as a full disk, ends it.
+-spec await(non_neg_integer()) -> ok | {error, iodata()}.
+await(TroubleMs) ->
     case todana_nif:durable_state() of
         closed ->
             case todana_status:info() of
                 #{state := failed, reason := Reason} ->
                     {error, Reason};
-                _ ->
-                    timer:sleep(20),
-                    await()
+                #{reason := Reason} when TroubleMs >= ?TROUBLE_MS_MAX ->
+                    {error, Reason};
+                #{reason := _} ->
+                    timer:sleep(?POLL_MS),
+                    await(TroubleMs + ?POLL_MS);
+                #{} ->
+                    timer:sleep(?POLL_MS),
+                    await(0)
             end;
         _ ->
             ok

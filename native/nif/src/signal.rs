@@ -13,7 +13,9 @@ use crate::atoms;
 use rustler::Binary;
 use rustler::types::atom::Atom;
 use std::ffi::OsStr;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -71,18 +73,28 @@ fn receive_signals() -> Atom {
 /// has ended, and says whether that was with status 0.
 ///
 /// It blocks no signals. A port's program would block those that this process blocked when it was
-/// started, and a daemon could not be ended by them.
+/// started, as most of its threads still do, and a daemon could not be ended by them.
 #[rustler::nif(schedule = "DirtyIo")]
 fn run_program<'a>(program: Binary<'a>, arguments: Vec<Binary<'a>>) -> Atom {
     let arguments = arguments.iter().map(|argument| OsStr::from_bytes(argument));
-    let status = Command::new(OsStr::from_bytes(&program))
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    match status {
+    let mut command = Command::new(OsStr::from_bytes(&program));
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // SAFETY: between fork and exec it calls only what a signal handler may call, and allocates
+    // nothing.
+    unsafe { command.pre_exec(block_nothing) };
+    match command.status() {
         Ok(status) if status.success() => atoms::ok(),
         _ => atoms::error(),
     }
+}
+
+/// Has the calling thread block no signal.
+fn block_nothing() -> io::Result<()> {
+    // SAFETY: the set is initialised by `sigemptyset` before it is used, and lives until the end.
+    let error = unsafe {
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut none);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &none, ptr::null_mut())
+    };
+    if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
 }

@@ -220,7 +220,7 @@ fn set<'a>(
         track_access: false,
     });
     if store.is_durable() {
-        let records = |records: &mut submit::Records| records.put(&command);
+        let records = |records: &mut submit::Records<'_>| records.put(&command);
         return Ok(submit::submit(env, store, form, Shape::Stored, records));
     }
     let mut answers = Answers::default();

@@ -143,26 +143,38 @@ impl Deliver for Callers {
 }
 
 /// The records of a submission.
-pub(crate) struct Records {
+pub(crate) struct Records<'g> {
+    group: &'g Group,
     home: u64,
     bytes: Vec<u8>,
     count: usize,
     units: u64,
+    /// Whether the queue has room for them. Those for which it has none are not encoded: the caller
+    /// tries again every few milliseconds.
+    fit: bool,
 }
 
-impl Records {
+impl Records<'_> {
     /// Adds a command.
     pub(crate) fn put(&mut self, command: &Command<'_>) {
-        record::put_command(&mut self.bytes, self.home, command);
-        self.count += 1;
-        self.units += plain_units(own_units(command));
+        if self.admit(plain_units(own_units(command))) {
+            record::put_command(&mut self.bytes, self.home, command);
+            self.count += 1;
+        }
     }
 
     /// Adds commands that are one step.
     pub(crate) fn put_batch(&mut self, batch: &LoggedBatch<'_>) {
-        record::put_batch(&mut self.bytes, self.home, &batch.watches, &batch.commands);
-        self.count += 1;
-        self.units += units_of_transaction(batch.watches.len(), batch.commands.len());
+        if self.admit(units_of_transaction(batch.watches.len(), batch.commands.len())) {
+            record::put_batch(&mut self.bytes, self.home, &batch.watches, &batch.commands);
+            self.count += 1;
+        }
+    }
+
+    fn admit(&mut self, units: u64) -> bool {
+        self.units = self.units.saturating_add(units);
+        self.fit = self.fit && self.group.has_room(self.units);
+        self.fit
     }
 
     /// Adds the creation of a named table.
@@ -201,7 +213,7 @@ pub(crate) fn submit(
     store: &Store,
     form: Form<'_>,
     shape: Shape,
-    fill: impl FnOnce(&mut Records),
+    fill: impl FnOnce(&mut Records<'_>),
 ) -> Answer {
     let (Some(group), Some(home)) = (durable::group(), store.home()) else {
         return Answer::NotExecuted;
@@ -216,19 +228,20 @@ pub(crate) fn submit_to(
     home: u64,
     form: Form<'_>,
     shape: Shape,
-    fill: impl FnOnce(&mut Records),
+    fill: impl FnOnce(&mut Records<'_>),
 ) -> Answer {
     let Some(reference) = form.reference else { return Answer::Durable };
     let gate = group.gate();
     match gate {
-        Gate::Open | Gate::Removals => (),
+        Gate::Open | Gate::Removals if group.has_room(0) => (),
+        // The caller tries again.
+        Gate::Open | Gate::Removals => return Answer::Busy,
         Gate::Closed => return Answer::Recovering,
         Gate::ReadOnly | Gate::Leaderless => return Answer::NotExecuted,
     }
-    let mut records = Records { home, bytes: Vec::new(), count: 0, units: 0 };
+    let mut records = Records { group, home, bytes: Vec::new(), count: 0, units: 0, fit: true };
     fill(&mut records);
-    // The caller tries again.
-    if !group.has_room(records.units) {
+    if !records.fit {
         return Answer::Busy;
     }
     if gate == Gate::Removals && !record::only_remove(&records.bytes) {
@@ -267,7 +280,7 @@ pub(crate) fn term(env: Env<'_>, answer: Answer) -> Term<'_> {
 pub(crate) fn about_tables<'a>(
     env: Env<'a>,
     form: Form<'a>,
-    fill: impl FnOnce(&mut Records),
+    fill: impl FnOnce(&mut Records<'_>),
 ) -> Term<'a> {
     let answer = match durable::group() {
         Some(group) => submit_to(env, &group, 0, form, Shape::Number, fill),

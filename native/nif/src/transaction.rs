@@ -122,7 +122,7 @@ fn logged<'a>(
     // A named table is database 0 of its batches.
     match transaction.logged(store.database_number().unwrap_or(0)) {
         Ok(batch) => {
-            let records = |records: &mut submit::Records| records.put_batch(&batch);
+            let records = |records: &mut submit::Records<'_>| records.put_batch(&batch);
             submit::term(env, submit::submit(env, store, form, Shape::Committed, records))
         }
         Err(Uncommitted::TooMuchWork) => env.error_tuple(atoms::too_large()),

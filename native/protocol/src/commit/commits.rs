@@ -265,6 +265,9 @@ impl Commits {
             Access::Read if self.is_recording() => {
                 let put = |out: &mut Vec<u8>| put_read(out, database as u64, command);
                 let work = log.work(database, command);
+                if !self.may_join(log, work) {
+                    return Ran::Later;
+                }
                 return self.record(context, print, work, reply, put);
             }
             Access::Read | Access::Walk => {
@@ -403,6 +406,12 @@ impl Commits {
         if self.reads.may_run(log) { log.read(read) } else { self.reads.put_off(log) }
     }
 
+    /// Whether this work may join what is recorded. If not, it waits for that commit: there may be
+    /// room in the log for short submissions only.
+    fn may_join(&self, log: Log<'_>, work: Work) -> bool {
+        self.commit.as_ref().is_none_or(|commit| log.may_join(commit.work.and(work)))
+    }
+
     /// The answer to a write that cannot be recorded.
     fn admit_write<T>(
         &self,
@@ -411,7 +420,8 @@ impl Commits {
         only_removes: impl Fn() -> bool,
     ) -> Option<Ran<T>> {
         if self.is_recording() {
-            return (!log.may_join(only_removes)).then_some(Ran::Later);
+            let may_join = self.may_join(log, work) && log.admits_another(only_removes);
+            return (!may_join).then_some(Ran::Later);
         }
         if self.reads.is_wanted() {
             return Some(Ran::Later);
@@ -466,9 +476,7 @@ impl Commits {
         let fits = bytes <= context.value_bytes_max.saturating_add(RECORD_OTHER_BYTES_MAX);
         if fits {
             commit.prints.push(print);
-            let Work { units, of_scripts } = &mut commit.work;
-            *units = units.saturating_add(work.units);
-            *of_scripts = of_scripts.saturating_add(work.of_scripts);
+            commit.work = commit.work.and(work);
         } else {
             commit.records.truncate(before);
         }

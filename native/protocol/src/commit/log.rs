@@ -3,7 +3,9 @@
 use super::level::ReadLevel;
 use super::values::builds_values;
 use super::{NotDone, Ran};
-use todana_command::{Command, Context, DATABASES, Databases, estimated_units, is_logged};
+use todana_command::{
+    Command, Context, DATABASES, Databases, LONG_UNITS, estimated_units, is_logged,
+};
 use todana_group::{Gate, LONG_UNITS_MAX, Submit, plain_units, read_in_one_load};
 
 /// The log, and the databases whose writes go through it.
@@ -32,6 +34,14 @@ pub(super) struct Work {
 }
 
 impl Work {
+    /// The work of both.
+    pub(super) fn and(self, other: Work) -> Work {
+        Work {
+            units: self.units.saturating_add(other.units),
+            of_scripts: self.of_scripts.saturating_add(other.of_scripts),
+        }
+    }
+
     /// What it counts for in the queue.
     pub(super) fn queued(self) -> u64 {
         let plain = plain_units(self.units - self.of_scripts);
@@ -89,8 +99,14 @@ impl Log<'_> {
 
     /// Whether a write may join records that were admitted before it. If not, it waits for their
     /// commit.
-    pub(super) fn may_join(&self, only_removes: impl Fn() -> bool) -> bool {
+    pub(super) fn admits_another(&self, only_removes: impl Fn() -> bool) -> bool {
         self.submit.gate() != Gate::Removals || only_removes()
+    }
+
+    /// Whether records that were admitted may have this work together with another one.
+    pub(super) fn may_join(&self, joined: Work) -> bool {
+        let units = joined.queued();
+        units < LONG_UNITS || self.submit.has_room(units)
     }
 
     /// The reason for which records were not executed, by the gate: one that closed dropped them.

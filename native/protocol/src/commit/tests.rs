@@ -5,7 +5,9 @@ use crate::memcached::MemcachedSession;
 use crate::resp::RespSession;
 use crate::testing::{FakeHost, TestLog, with_member_hosts};
 use crate::{Budget, Next, NotDone, Progress, ProtocolName, ReadLevel, Session, Wait};
-use todana_group::{Gate, Outcome, Submit};
+use std::sync::Arc;
+use todana_command::LONG_UNITS;
+use todana_group::{Deliver, Gate, Outcome, QUEUE_BYTES_MAX, Submission, Submit, Ticket};
 
 const BUDGET: Budget = Budget { requests_max: 128, output_bytes_max: 1 << 16 };
 
@@ -460,6 +462,41 @@ fn a_third_of_plain_work_counts_in_the_queue() {
         let handover = peer.host.commits.hand_over().expect("records");
         let most = units + units / 8 + 10;
         assert!((units..=most).contains(&handover.units), "{units}: {}", handover.units);
+    }
+}
+
+#[derive(Debug)]
+struct Nobody;
+
+impl Deliver for Nobody {
+    fn deliver(&self, _outcomes: Vec<(Ticket, Outcome)>) {}
+}
+
+#[test]
+fn what_joins_a_short_submission_does_not_take_its_room() {
+    let mset = |pairs: usize| {
+        let words = 2 * pairs + 1;
+        format!("*{words}\r\n$4\r\nMSET\r\n") + &"$1\r\nk\r\n$1\r\nv\r\n".repeat(pairs)
+    };
+    for (request, count) in [(mset(600), 2), (mset(640), 1)] {
+        let mut peer = resp();
+        // Long submissions fill the queue.
+        let group = peer.host.log.as_ref().expect("a log").group.clone();
+        let records = vec![0; QUEUE_BYTES_MAX];
+        let ticket = Ticket { place: (9, 9), number: 9 };
+        let deliver = Arc::new(Nobody);
+        group.submit(&mut vec![Submission {
+            records,
+            count: 1,
+            units: LONG_UNITS,
+            ticket,
+            deliver,
+        }]);
+        peer.receive(["SET a 1\r\n", &request].concat());
+        assert_eq!(peer.turn(), (String::new(), Next::Commit));
+        let handover = peer.host.commits.hand_over().expect("records");
+        assert_eq!(handover.count, count);
+        assert!(handover.units < LONG_UNITS);
     }
 }
 
