@@ -783,8 +783,8 @@ members_that_disagree_stop(Config) ->
      || Part <- ["has confirmed entry", lists:concat(["cluster leave ", A])]
     ],
     ?assertEqual(Logs, logs(a, Config)),
-    %% The others go on, with an answer for who compares them. A leader that has
-    %% met the third one may have ended, and begun again.
+    %% The others go on, and `verify' reports the difference. If the leader has
+    %% met the third member, its log may have ended, and is read again.
     await(fun() -> call(B, set, [k, c]) =:= ok end),
     ?assertMatch({error, _}, verify(B)),
     await(fun() -> leave(B, A) =:= ok end),

@@ -5,9 +5,10 @@
 //! that comes early stays pending, and [`receive_signals`] lets it in when there is a process for
 //! it.
 //!
-//! The BEAM has no Erlang-level SIGINT: its own handler opens the break menu, and `+Bi` ignores the
-//! signal. Started by the command line with `+Bi`, the node forwards SIGINT to itself as SIGTERM,
-//! for which the BEAM has an event, and remembers it for the log.
+//! The BEAM has no Erlang-level SIGINT: its own handler opens the break menu. The command line
+//! starts it with `+Bd`, without that handler, and the node forwards SIGINT to itself as SIGTERM,
+//! for which the BEAM has an event, and remembers it for the log. `+Bi` would have the signal
+//! ignored, and an ignored signal does not stay pending.
 
 use crate::atoms;
 use rustler::Binary;
