@@ -22,7 +22,7 @@ START_TIMEOUT_S = 90
 NOTED_S = 3.0
 LOGS = (".wal", ".segment")
 SNAPSHOTS = "snapshots"
-ADVICE = re.compile(r"`bin/todana cluster leave(?: (?P<node>\S+))?` on another")
+ADVICE = re.compile(r"`bin/todana cluster leave(?: (?P<node>\S+))?` on (?:another|one of them)")
 EMPTY = "with an empty directory"
 
 
