@@ -75,6 +75,7 @@
     commit_dirty/4,
     sweep/2,
     sweep_dirty/2,
+    sweep_rest/0,
     time_ms/1,
     set_memory_limit/2,
     set_databases/2,
@@ -121,6 +122,7 @@
     group_read_answered/2,
     group_read_failed/1,
     group_read_several/1,
+    group_was_read/0,
     group_copies/2,
     cluster_topology/1,
     group_skip/1,
@@ -505,6 +507,9 @@ sweep(_, _) -> erlang:nif_error(not_loaded).
     {non_neg_integer(), boolean()} | misuse().
 sweep_dirty(_, _) -> erlang:nif_error(not_loaded).
 
+-spec sweep_rest() -> Written :: non_neg_integer() | none.
+sweep_rest() -> erlang:nif_error(not_loaded).
+
 -spec time_ms(todana:table()) -> non_neg_integer().
 time_ms(_) -> erlang:nif_error(not_loaded).
 
@@ -684,6 +689,9 @@ cluster_topology(_) -> erlang:nif_error(not_loaded).
 
 -spec group_read_several(Others :: non_neg_integer()) -> ok.
 group_read_several(_) -> erlang:nif_error(not_loaded).
+
+-spec group_was_read() -> boolean().
+group_was_read() -> erlang:nif_error(not_loaded).
 
 %% The last entries that other members have on disk, and how many of them have
 %% each confirmed entry anyway, as a part of the majority.

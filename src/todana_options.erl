@@ -114,7 +114,8 @@ memory() ->
             "Interval in milliseconds at which the sweeper frees expired "
             "records, and evicts records if large values have exceeded the "
             "limit. Clients never see an expired record, even before the "
-            "sweeper frees it.")
+            "sweeper frees it. While no record expires and nobody writes, it "
+            "looks once a second.")
     ].
 
 -spec durability() -> [option()].
@@ -282,7 +283,7 @@ requests() ->
             "Maximum number of arguments of a RESP command."),
         row(G, script_steps_max, {integer, 1_000, 1_000_000_000}, "2000000",
             "Maximum number of steps of a script. A simple instruction of Lua "
-            "is one; a call of a command is about 120 (GET, INCR) or 200 "
+            "is one; a call of a command is about 130 (GET, INCR) or 200 "
             "(SET), and more with large values: by default some 9,800 SETs."),
         row(G, script_bytes_max, {bytes, 64 * ?KB, ?GB}, "16mb",
             "Maximum memory of a script, in bytes."),

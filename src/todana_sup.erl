@@ -2,6 +2,7 @@
 %% one dies, only its own service pauses.
 %%
 %%     todana_sup
+%%     |- todana_beat           wakes those that look once a second
 %%     |- todana_events         reports events to the user's handler
 %%     |- todana_tables         opens and closes tables
 %%     |- todana_sweeper        frees expired records
@@ -32,6 +33,7 @@ init(Options) ->
     Flags = #{strategy => one_for_one, intensity => 20, period => 10},
     #{sweep_interval_ms := IntervalMs} = Options,
     Children = [
+        #{id => todana_beat, start => {todana_beat, start_link, []}},
         #{id => todana_events, start => {todana_events, start_link, []}},
         #{id => todana_tables, start => {todana_tables, start_link, []}},
         #{

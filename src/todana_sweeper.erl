@@ -2,7 +2,8 @@
 %%
 %% Readers never see an expired record; this process frees the memory. At each
 %% interval it sweeps every table until no record is due, in slices between
-%% which the scheduler may run other processes.
+%% which the scheduler may run other processes. While no record expires and
+%% nobody writes, it sweeps once a second.
 -module(todana_sweeper).
 -moduledoc false.
 -behaviour(gen_server).
@@ -12,6 +13,16 @@
 
 %% Removing a record takes two microseconds or less.
 -define(RECORDS_PER_SLICE, 256).
+%% Of `todana_beat', which is no reason to sweep more often than was asked for.
+-define(BEAT_MS, 1_000).
+
+-record(state, {
+    interval_ms :: pos_integer(),
+    %% Whether the next interval ends some time.
+    is_waiting = false :: boolean(),
+    %% What the tables had been written when they were swept last.
+    written = none :: non_neg_integer() | none
+}).
 
 -doc "Starts the process.".
 -spec start_link(pos_integer()) -> gen_server:start_ret().
@@ -23,30 +34,44 @@ start_link(IntervalMs) ->
 sweep() ->
     gen_server:call(?MODULE, sweep, infinity).
 
--spec init(pos_integer()) -> {ok, pos_integer()}.
+-spec init(pos_integer()) -> {ok, #state{}}.
 init(IntervalMs) ->
-    {ok, again(IntervalMs)}.
+    {ok, again(#state{interval_ms = IntervalMs})}.
 
--spec handle_call(sweep, gen_server:from(), pos_integer()) ->
-    {reply, non_neg_integer(), pos_integer()}.
-handle_call(sweep, _From, IntervalMs) ->
-    {reply, sweep_tables(), IntervalMs}.
+-spec handle_call(sweep, gen_server:from(), #state{}) ->
+    {reply, non_neg_integer(), #state{}}.
+handle_call(sweep, _From, State) ->
+    {reply, sweep_tables(), again(State)}.
 
--spec handle_cast(term(), pos_integer()) -> {noreply, pos_integer()}.
-handle_cast(_Message, IntervalMs) ->
-    {noreply, IntervalMs}.
+-spec handle_cast(term(), #state{}) -> {noreply, #state{}}.
+handle_cast(_Message, State) ->
+    {noreply, State}.
 
--spec handle_info(term(), pos_integer()) -> {noreply, pos_integer()}.
-handle_info(sweep, IntervalMs) ->
+-spec handle_info(term(), #state{}) -> {noreply, #state{}}.
+handle_info(sweep, State) ->
+    {noreply, swept(State#state{is_waiting = false})};
+%% The next sweep has no interval to wait for.
+handle_info(beat, #state{is_waiting = false} = State) ->
+    {noreply, swept(State)};
+handle_info(_Message, State) ->
+    {noreply, State}.
+
+%% If nobody has written since the last sweep, and nothing expires, the next one
+%% comes with the beat.
+-spec swept(#state{}) -> #state{}.
+swept(#state{written = Before, interval_ms = IntervalMs} = State) ->
     _ = sweep_tables(),
-    {noreply, again(IntervalMs)};
-handle_info(_Message, IntervalMs) ->
-    {noreply, IntervalMs}.
+    case todana_nif:sweep_rest() of
+        Before when Before =/= none, IntervalMs < ?BEAT_MS -> State;
+        Written -> again(State#state{written = Written})
+    end.
 
--spec again(pos_integer()) -> pos_integer().
-again(IntervalMs) ->
+-spec again(#state{}) -> #state{}.
+again(#state{is_waiting = true} = State) ->
+    State;
+again(#state{interval_ms = IntervalMs} = State) ->
     _ = erlang:send_after(IntervalMs, self(), sweep),
-    IntervalMs.
+    State#state{is_waiting = true}.
 
 -spec sweep_tables() -> non_neg_integer().
 sweep_tables() ->

@@ -24,11 +24,13 @@
     a_restart_of_the_application/1,
     status_of_a_running_node/1,
     files_are_checked/1,
-    records_are_dumped/1
+    records_are_dumped/1,
+    an_idle_node_wakes_up_for_the_beat_alone/1
 ]).
 %% Called in the node.
 -export([transfer/1, subscribed/0, why/1, dumped/1, put_long/3,
-         transact_long/2, kill_acceptor/0, carried/1]).
+         transact_long/2, kill_acceptor/0, carried/1,
+         messages_between_beats/0]).
 
 all() ->
     [
@@ -49,7 +51,8 @@ all() ->
         a_restart_of_the_application,
         status_of_a_running_node,
         files_are_checked,
-        records_are_dumped
+        records_are_dumped,
+        an_idle_node_wakes_up_for_the_beat_alone
     ].
 
 init_per_testcase(Case, Config) ->
@@ -462,14 +465,23 @@ named_databases_keep_their_place(Config) ->
      || {Databases, Word} <- [
             {": b.kch a.kct", "is `a.kct`"},
             {":", "is `a.kct`"},
-            {": a.kct#rcomp=dec b.kch", "lexical"}
+            {": a.kct#rcomp=dec b.kch", "lexical"},
+            {": a.kct b.kch *", "database 3 was kept on disk"},
+            {": a.kct b.kch c.kch : %", "database 4 was kept on disk"}
         ],
         Sentence <- [refused(Config, Databases)]
     ],
     Second = Start(": a.kct b.kch c.kct"),
     [{ok, _} = call(Second, open, [Name, #{}]) || Name <- [db0, db1]],
     ?assertEqual(error, call(Second, get, [db0, ~"k"])),
-    ?assertEqual({ok, ~"kept"}, call(Second, get, [db1, ~"k"])).
+    ?assertEqual({ok, ~"kept"}, call(Second, get, [db1, ~"k"])),
+    ok = kill(Second),
+    %% A database in memory may become a durable one.
+    Third = Start("a.kch a.kct b.kch c.kct"),
+    ok = kill(Third),
+    ?assertMatch([_ | _], string:find(
+        refused(Config, ": a.kct b.kch c.kct"), "is `a.kch`"
+    )).
 
 %% The same node may stop and start the application.
 a_restart_of_the_application(Config) ->
@@ -655,6 +667,65 @@ received() ->
         {lines, Lines} -> [Lines | received()]
     after 0 -> []
     end.
+
+%% Timers go on while there is work, and only then.
+an_idle_node_wakes_up_for_the_beat_alone(Config) ->
+    Node = start(Config),
+    {ok, _} = call(Node, open, [t, #{durable => true}]),
+    {ok, _} = call(Node, open, [m, #{}]),
+    Rounds = fun() ->
+        peer:call(Node, ?MODULE, messages_between_beats, [], 60_000)
+    end,
+    IsIdle = fun() -> Rounds() =:= [beat] end,
+    ok = repeat(IsIdle),
+    %% A record that expires is swept more often than that.
+    ok = call(Node, put, [m, ~"k", ~"v", #{ttl_ms => 60_000}]),
+    ok = repeat(fun() -> lists:member(sweep, Rounds()) end),
+    ok = call(Node, delete, [m, ~"k"]),
+    %% A write to the log is noted soon.
+    ok = call(Node, put, [t, ~"k", ~"v"]),
+    repeat(IsIdle).
+
+repeat(Is) ->
+    case Is() of
+        true -> ok;
+        false -> repeat(Is)
+    end.
+
+%% What the processes that look at something get from one beat to the next, each
+%% kind once.
+messages_between_beats() ->
+    Names = [
+        todana_sweeper, todana_log_events, todana_disk, todana_group,
+        todana_batcher, todana_clock, todana_status
+    ],
+    Pids = [whereis(Name) || Name <- Names],
+    ok = await_beat(Pids),
+    Kinds = kinds_until_beat([]),
+    _ = [erlang:trace(Pid, false, ['receive']) || Pid <- Pids],
+    flush_traces(),
+    lists:usort([beat | Kinds]).
+
+await_beat(Pids) ->
+    _ = [erlang:trace(Pid, true, ['receive']) || Pid <- Pids],
+    receive {trace, _, 'receive', beat} -> ok end.
+
+%% The others get this beat, too; the next one is that of the same process.
+kinds_until_beat(Kinds) ->
+    receive
+        {trace, Pid, 'receive', beat} ->
+            case lists:member({beat, Pid}, Kinds) of
+                true -> [Kind || Kind <- Kinds, is_atom(Kind)];
+                false -> kinds_until_beat([{beat, Pid} | Kinds])
+            end;
+        {trace, _, 'receive', Kind} when is_atom(Kind) ->
+            kinds_until_beat([Kind | Kinds]);
+        {trace, _, 'receive', _} ->
+            kinds_until_beat(Kinds)
+    end.
+
+flush_traces() ->
+    receive {trace, _, _, _} -> flush_traces() after 0 -> ok end.
 
 %% ------------------------------------------------------------------ node ---
 

@@ -104,7 +104,7 @@ each_process_may_be_killed(_Config) ->
     listen(),
     fill(kept),
     Names = [
-        todana_tables, todana_sweeper, todana_listener
+        todana_beat, todana_tables, todana_sweeper, todana_listener
         | todana_flight:names()
     ],
     [

@@ -12,7 +12,6 @@
 
 -export_type([incidents/0]).
 
--define(TICK_MS, 1_000).
 -define(PAUSE_MS, 10_000).
 %% Of the slow log, at each look.
 -define(SLOW_MAX, 128).
@@ -42,7 +41,6 @@ start_link() ->
 -spec init([]) -> {ok, #state{}}.
 init([]) ->
     ok = todana_nif:log_attach(self()),
-    _ = erlang:send_after(?TICK_MS, self(), look),
     %% What happened before was logged by a predecessor, or never happened.
     {ok, #state{
         seen = todana_listener:incidents(),
@@ -62,8 +60,8 @@ handle_cast(_Message, State) ->
 handle_info({todana_line, Level, Line}, State) ->
     logger:log(Level, "todana: ~ts", [Line]),
     {noreply, State};
-handle_info(look, State) ->
-    _ = erlang:send_after(?TICK_MS, self(), look),
+handle_info(beat, State) ->
+    ok = todana_beat:flush(),
     %% A server that is busy, or starts again, is looked at later.
     try
         {noreply, look(State)}

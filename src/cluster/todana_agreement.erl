@@ -8,7 +8,8 @@
 %% applied.
 %%
 %% So each member asks the others once a second for the terms of the entries
-%% that they have applied (todana_log_terms). If they contradict its own, a
+%% that they have applied (todana_log_terms), and less often while it applies
+%% none. If they contradict its own, a
 %% member stops that is not one of a majority that agrees. It asks before it
 %% starts, too, because Ra changes the log as soon as it runs. It names the
 %% cause, and changes no file: a person decides which records are wanted.
@@ -25,8 +26,9 @@
 -export([compare_and_exit/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
--define(TICK_MS, 1_000).
 -define(ANSWER_TIMEOUT_MS, 2_000).
+%% Between two questions while this node applies nothing.
+-define(IDLE_BEATS, 5).
 
 -type ranges() :: [todana_log_terms:range()].
 %% The members whose entries contradict those of this node, and whether it is
@@ -36,6 +38,10 @@
 -record(state, {
     %% The process that asks, and the contradictions that were logged.
     asking = none :: none | pid(),
+    beats = 0 :: non_neg_integer(),
+    %% What this node had applied, and which members it reached, when all agreed
+    %% last.
+    agreed = none :: none | {ranges(), [node()]},
     reported = [] :: [node()]
 }).
 
@@ -118,7 +124,7 @@ others(Nodes) -> [lists:join(", ", lists:map(fun atom_to_list/1, Nodes)),
 
 -spec init([]) -> {ok, #state{}}.
 init([]) ->
-    self() ! tick,
+    self() ! beat,
     {ok, #state{}}.
 
 -spec handle_call(term(), gen_server:from(), #state{}) ->
@@ -131,36 +137,43 @@ handle_cast(_Message, State) ->
     {noreply, State}.
 
 -spec handle_info(term(), #state{}) -> {noreply, #state{}}.
-handle_info(tick, #state{asking = Asking} = State) ->
-    _ = erlang:send_after(?TICK_MS, self(), tick),
+handle_info(beat, #state{asking = Asking, beats = Beats} = State) ->
+    ok = todana_beat:flush(),
+    New = State#state{beats = Beats + 1},
+    IsDue = Beats rem ?IDLE_BEATS =:= 0 orelse
+        {todana_log_terms:ranges(), others()} =/= State#state.agreed,
     case Asking of
-        none ->
+        none when IsDue ->
             Opened = todana_data_dir:opened(),
             {Pid, _} = spawn_monitor(?MODULE, compare_and_exit, [Opened]),
-            {noreply, State#state{asking = Pid}};
+            {noreply, New#state{asking = Pid}};
         _ ->
-            {noreply, State}
+            {noreply, New}
     end;
 handle_info({'DOWN', _, process, Pid, Result}, #state{asking = Pid} = State) ->
     {noreply, judged(Result, State#state{asking = none})};
 handle_info(_Message, State) ->
     {noreply, State}.
 
+%% The other members that this node is connected to.
+-spec others() -> [node()].
+others() -> [N || N <- todana_members:known(), lists:member(N, nodes())].
+
 -spec compare_and_exit(todana_data_dir:opened()) -> no_return().
 compare_and_exit(#{cluster := Cluster}) ->
     Members = todana_members:known(),
-    Others = [N || N <- Members, lists:member(N, nodes())],
+    Others = others(),
     case todana_log_terms:ranges() of
         [_ | _] = Own when Others =/= [] ->
-            {Term, _, Index} = lists:last(Own),
             Verdict = judge(Own, ask(Others, Cluster), length(Members)),
-            exit({judged, Verdict, Index, Term});
+            exit({judged, Verdict, Own, Others});
         _ ->
             exit(nothing)
     end.
 
 -spec judged(term(), #state{}) -> #state{}.
-judged({judged, {stop, Differing}, Index, Term}, State) ->
+judged({judged, {stop, Differing}, Own, _}, State) ->
+    {Term, _, Index} = lists:last(Own),
     logger:error("todana: ~ts; the node stops",
                  [sentence(Index, Term, Differing)]),
     _ = spawn(application, stop, [todana]),
@@ -175,7 +188,7 @@ judged({judged, {go_on, Differing}, _, _}, #state{reported = Old} = State) ->
      || Node <- Differing -- Old
     ],
     State#state{reported = Differing};
-judged({judged, agreed, _, _}, State) ->
-    State#state{reported = []};
+judged({judged, agreed, Own, Others}, State) ->
+    State#state{reported = [], agreed = {Own, Others}};
 judged(_Nothing, State) ->
     State.

@@ -41,7 +41,7 @@
 -define(MEET_ALL_TIMEOUT_MS, 10_000).
 -define(ASK_TIMEOUT_MS, 1_000).
 %% How long ago a leader may have proved that it leads.
--define(PROVED_MS, 2_000).
+-define(PROVED_MS, 3_000).
 
 %% Looks with one leader, a second apart, after which its log is that of all.
 -define(STEADY_LOOKS, 2).

@@ -6,25 +6,36 @@
 -moduledoc false.
 -behaviour(gen_server).
 
--export([start_link/0]).
+-export([start_link/0, busy/1, last/0, do_all_vote/0]).
 %% The decision, for tests
 -export([of_others/3]).
 %% Processes
 -export([ask_and_exit/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
+%% Between two questions while members lack entries.
 -define(TICK_MS, 50).
-%% After this number of ticks without news the same is sent again, for members
-%% that have come.
--define(REPEAT_TICKS, 20).
+%% Before the first one after a pause: the entry is written meanwhile.
+-define(SOON_MS, 10).
+%% Looks without news before it rests.
+-define(QUIET_LOOKS, 2).
 -define(ASK_TIMEOUT_MS, 1_000).
 
 %% The last entry of each member, and the number of voters.
 -type copies() :: {#{node() => non_neg_integer()}, Voters :: pos_integer()}.
 
+%% The note of what the leader sent last.
+-define(KNOWN, copies).
+
 -record(state, {
-    ticks = 0 :: non_neg_integer(),
+    %% Whether the next tick is to come.
+    is_ticking = false :: boolean(),
+    %% Looks without news since the last message that the log grows.
+    quiet = 0 :: non_neg_integer(),
     asker = none :: none | pid(),
+    %% Whether the members get the answer although they may know it: some may
+    %% have come.
+    is_repeated = false :: boolean(),
     sent = none :: none | copies(),
     %% What the leader sent last.
     known = none :: none | copies()
@@ -34,10 +45,29 @@
 start_link() ->
     gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
 
+-doc "Some member gives the log of this leader something, after a pause.".
+-spec busy(node()) -> ok.
+busy(Leader) ->
+    _ = erlang:send({?MODULE, Leader}, busy, [noconnect, nosuspend]),
+    ok.
+
+-doc "The last entry of each member, as the leader has sent it.".
+-spec last() -> #{node() => non_neg_integer()}.
+last() ->
+    {Members, _Voters} = todana_group_notes:kept(?KNOWN, {#{}, 0}),
+    Members.
+
+-doc "Whether each member has a vote, as the leader has sent it.".
+-spec do_all_vote() -> boolean().
+do_all_vote() ->
+    {Members, Voters} = todana_group_notes:kept(?KNOWN, {#{}, 0}),
+    Voters =:= length(todana_members:known()) andalso
+        Voters =:= map_size(Members).
+
 -spec init([]) -> {ok, #state{}}.
 init([]) ->
     ok = net_kernel:monitor_nodes(true),
-    self() ! tick,
+    self() ! beat,
     {ok, #state{}}.
 
 -spec handle_call(term(), gen_server:from(), #state{}) ->
@@ -47,18 +77,30 @@ handle_call(_Request, _From, State) ->
 
 -spec handle_cast(term(), #state{}) -> {noreply, #state{}}.
 handle_cast({copies, Copies}, State) ->
+    ok = todana_group_notes:keep(?KNOWN, Copies),
     {noreply, count(State#state{known = Copies})};
 handle_cast(_Message, State) ->
     {noreply, State}.
 
 -spec handle_info(term(), #state{}) -> {noreply, #state{}}.
-handle_info(tick, #state{ticks = Ticks} = State) ->
-    _ = erlang:send_after(?TICK_MS, self(), tick),
-    {noreply, look(State#state{ticks = Ticks + 1})};
+handle_info(beat, State) ->
+    {noreply, look(State#state{is_repeated = true})};
+handle_info(busy, State) ->
+    {noreply, tick(?SOON_MS, State#state{quiet = 0})};
+handle_info(tick, #state{asker = none} = State) ->
+    {noreply, look(State#state{is_ticking = false})};
+%% The answer that is to come may be older.
+handle_info(tick, State) ->
+    {noreply, tick(?TICK_MS, State#state{is_ticking = false})};
 handle_info({'DOWN', _, process, Pid, Result}, #state{asker = Pid} = State) ->
     New = State#state{asker = none},
     case Result of
-        {led, Copies} -> {noreply, send(Copies, New)};
+        {led, Copies} ->
+            Quiet = case State#state.sent of
+                Copies -> State#state.quiet + 1;
+                _ -> 0
+            end,
+            {noreply, go_on(Copies, send(Copies, New#state{quiet = Quiet}))};
         _ -> {noreply, New}
     end;
 handle_info({Change, _Node}, State) when
@@ -77,12 +119,9 @@ count(#state{known = Copies} = State) ->
     ok = todana_nif:group_copies(AtLeast, Known),
     State.
 
-%% An idle leader whose members have everything is asked once a second.
 -spec look(#state{}) -> #state{}.
-look(#state{asker = none, ticks = Ticks, sent = Sent} = State) ->
-    IsLate = Ticks rem ?REPEAT_TICKS =:= 0,
-    case todana_members:leader() =:= node() andalso
-        (IsLate orelse not have_all(Sent)) of
+look(#state{asker = none} = State) ->
+    case todana_members:leader() =:= node() of
         true ->
             {Pid, _} = spawn_monitor(?MODULE, ask_and_exit, []),
             State#state{asker = Pid};
@@ -92,12 +131,24 @@ look(#state{asker = none, ticks = Ticks, sent = Sent} = State) ->
 look(State) ->
     State.
 
--spec have_all(none | copies()) -> boolean().
-have_all(none) ->
-    false;
-have_all({Members, _Voters}) ->
-    #{committed := Committed} = todana_members:facts(),
-    lists:all(fun(Last) -> Last >= Committed end, maps:values(Members)).
+%% A leader whose members have everything, for some looks, is asked at the next
+%% beat. A member that is down has not, and learns it later.
+-spec go_on(copies(), #state{}) -> #state{}.
+go_on({Members, _Voters}, #state{quiet = Quiet} = State) ->
+    #{last_index := Written} = todana_members:facts(),
+    Up = maps:values(maps:with([node() | nodes()], Members)),
+    case Quiet >= ?QUIET_LOOKS andalso
+        lists:all(fun(Last) -> Last >= Written end, Up) of
+        true -> State;
+        false -> tick(?TICK_MS, State)
+    end.
+
+-spec tick(pos_integer(), #state{}) -> #state{}.
+tick(AfterMs, #state{is_ticking = false} = State) ->
+    _ = erlang:send_after(AfterMs, self(), tick),
+    State#state{is_ticking = true};
+tick(_AfterMs, State) ->
+    State.
 
 -spec ask_and_exit() -> no_return().
 ask_and_exit() ->
@@ -117,14 +168,16 @@ ask_and_exit() ->
     end.
 
 -spec send(copies(), #state{}) -> #state{}.
-send({Members, _} = Copies, #state{ticks = Ticks, sent = Sent} = State) ->
-    IsLate = Ticks rem ?REPEAT_TICKS =< 1,
+send({Members, _} = Copies, #state{sent = Sent} = State) ->
     _ = [
-        gen_server:cast({?MODULE, Node}, {copies, Copies})
-     || Copies =/= Sent orelse IsLate,
+        erlang:send(
+            {?MODULE, Node}, {'$gen_cast', {copies, Copies}},
+            [noconnect, nosuspend]
+        )
+     || Copies =/= Sent orelse State#state.is_repeated,
         Node <- maps:keys(Members), lists:member(Node, [node() | nodes()])
     ],
-    State#state{sent = Copies}.
+    State#state{sent = Copies, is_repeated = false}.
 
 -doc """
 How many other members have each confirmed entry anyway, and the last entries of

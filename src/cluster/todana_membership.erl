@@ -15,16 +15,19 @@
 -moduledoc false.
 -behaviour(gen_server).
 
--export([start_link/1]).
+-export([start_link/1, await_end/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
--define(TICK_MS, 1_000).
-%% Ticks between two questions whether this node still is a member.
--define(REMOVED_TICKS, 5).
+%% Beats between two questions whether this node still is a member.
+-define(REMOVED_BEATS, 5).
+%% Beats that were late may come one after the other.
+-define(CONFIRM_MS_MIN, 900).
 -define(TIMEOUT_MS, 15_000).
 %% A leader that has given no answer for this time counts as lost.
 -define(SILENT_MS, 3_000).
 -define(ADMIT_TIMEOUT_MS, 30_000).
+%% The note of what the file of the directory was last seen to have.
+-define(NOTED, noted_members).
 
 -type work() ::
     join | {ask, node()} | strangers | vote | announce | formats | remember.
@@ -32,8 +35,10 @@
 -record(state, {
     options :: todana_config:options(),
     events = todana_cluster_events:new() :: todana_cluster_events:events(),
-    ticks = 0 :: non_neg_integer(),
-    %% The members that were connected at the last tick, and those of them that
+    beats = 0 :: non_neg_integer(),
+    %% When this node announced last what it has confirmed.
+    confirmed_ms :: integer(),
+    %% The members that were connected at the last beat, and those of them that
     %% belong to another cluster.
     met = [] :: [node()],
     strangers = [] :: [node()],
@@ -45,11 +50,29 @@
 start_link(Options) ->
     gen_server:start_link({local, ?MODULE}, ?MODULE, Options, []).
 
+-doc """
+Returns when a member that was removed has ended, cannot be asked, or does not
+end within this time.
+""".
+-spec await_end(node(), timeout()) -> ok.
+await_end(Node, TimeoutMs) ->
+    Monitor = monitor(process, {todana_sup, Node}),
+    _ = erlang:send(
+        {?MODULE, Node}, {removed, node()}, [noconnect, nosuspend]
+    ),
+    receive
+        {'DOWN', Monitor, process, _, _} -> ok
+    after TimeoutMs ->
+        true = demonitor(Monitor, [flush]),
+        ok
+    end.
+
 -spec init(todana_config:options()) -> {ok, #state{}}.
 init(Options) ->
     _ = process_flag(trap_exit, true),
-    self() ! tick,
-    {ok, #state{options = Options}}.
+    self() ! beat,
+    BeganMs = erlang:monotonic_time(millisecond) - ?CONFIRM_MS_MIN,
+    {ok, #state{options = Options, confirmed_ms = BeganMs}}.
 
 -spec handle_call(term(), gen_server:from(), #state{}) ->
     {reply, ok, #state{}}.
@@ -61,18 +84,32 @@ handle_cast(_Message, State) ->
     {noreply, State}.
 
 -spec handle_info(term(), #state{}) -> {noreply, #state{}}.
-handle_info(tick, #state{ticks = Ticks, options = Options} = State) ->
-    _ = erlang:send_after(?TICK_MS, self(), tick),
+handle_info(beat, #state{beats = Beats, options = Options} = State) ->
+    ok = todana_beat:flush(),
     Opened = todana_data_dir:opened(),
     ok = connect(Opened),
     Connected = connected(),
-    ok = confirm(Opened, Connected),
-    AsksNow = Ticks rem ?REMOVED_TICKS =:= 0 orelse
+    NowMs = erlang:monotonic_time(millisecond),
+    %% What it announces was there in two looks, a second apart.
+    IsDue = NowMs - State#state.confirmed_ms >= ?CONFIRM_MS_MIN,
+    _ = IsDue andalso confirm(Opened, Connected),
+    AsksNow = Beats rem ?REMOVED_BEATS =:= 0 orelse
         Connected -- State#state.met =/= [],
     {noreply, lists:foldl(fun({Name, Do}, S) -> run(Name, Do, S) end,
-        log(Opened, State#state{ticks = Ticks + 1, met = Connected}),
+        log(Opened, State#state{
+            beats = Beats + 1, met = Connected,
+            confirmed_ms = case IsDue of
+                true -> NowMs;
+                false -> State#state.confirmed_ms
+            end
+        }),
         work(AsksNow, Opened, Options)
     )};
+%% A member says so. An older copy knows no members that it could ask.
+handle_info({removed, Node}, State) ->
+    Opened = todana_data_dir:opened(),
+    Ask = fun() -> leave_if_removed(Node, Opened) end,
+    {noreply, run({ask, Node}, Ask, State)};
 handle_info({'DOWN', _, process, Pid, _}, #state{going = Going} = State) ->
     {noreply, State#state{going = maps:remove(Pid, Going)}};
 handle_info({confirmed, UId, Node, Index, Has}, State) ->
@@ -159,7 +196,7 @@ work(AsksNow, Opened, Options) ->
         ]
     ] ++
     [{vote, fun todana_votes:balance/0}
-     || todana_members:leader() =:= node()] ++
+     || todana_members:leader() =:= node(), not todana_copies:do_all_vote()] ++
     [{remember, fun() -> remember(Opened, Options) end}] ++
     [
         Work
@@ -224,12 +261,14 @@ leave_if_removed(Asked, #{cluster := Cluster, uid := UId} = Opened) ->
         ?TIMEOUT_MS
     ) of
         true ->
-            ok = todana_data_dir:left(Opened),
+            #{data_dir := DataDir} = Opened,
             logger:error(
                 "todana: this node was removed from its cluster, and stops; it "
                 "can join again with an empty data directory, and `bin/todana "
-                "dump` reads what this one has"
+                "dump ~ts` reads what this one has", [DataDir]
             ),
+            %% The directory may be gone already. The others remember it, too.
+            _ = todana_data_dir:left(Opened),
             _ = application:stop(todana),
             ok;
         false ->
@@ -279,9 +318,11 @@ remember(Opened, Options) ->
 note(#{has_group := true} = Opened, Options, Leader, {ok, Members}) when
     Leader =/= none
 ->
-    _ = todana_data_dir:note(Opened, [
-        {members, Members} | todana_cluster_start:cookie_note(Options)
-    ]),
+    Facts = [{members, Members} | todana_cluster_start:cookie_note(Options)],
+    %% The file is not read each second.
+    _ = todana_group_notes:kept(?NOTED, none) =/= Facts andalso
+        todana_data_dir:note(Opened, Facts) =:= ok andalso
+        todana_group_notes:keep(?NOTED, Facts),
     ok;
 note(_Opened, _Options, _Leader, _Members) ->
     ok.

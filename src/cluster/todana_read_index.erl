@@ -1,11 +1,11 @@
 %% Asks the leader up to which entry of the log a read must see.
 %%
 %% A member may be cut off from the others without noticing it, even the leader.
-%% So it asks the leader how far the log goes, a few times a second and when
-%% readers wait; a leader answers only after a majority has confirmed that it
-%% still leads. The answer is a fact about the moment at which the question was
-%% sent: once its entries are applied here, the databases have everything that
-%% was acknowledged until then.
+%% So it asks the leader how far the log goes: once a second, more often while
+%% there are readers, and when they wait. A leader answers only after a majority
+%% has confirmed that it still leads. The answer is a fact about the moment at
+%% which the question was sent: once its entries are applied here, the databases
+%% have everything that was acknowledged until then.
 %%
 %% Readers wait in native code (native/group/src/reads.rs). Each question has a
 %% number and serves all who have waited until it was sent; only one is on its
@@ -19,8 +19,8 @@
 -export([ask_and_exit/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
-%% How often the leader is asked if no reader waits: so often that the answers
-%% overlap, and not more often than needed.
+%% How often the leader is asked while somebody reads and no reader waits: so
+%% often that the answers overlap, and not more often than needed.
 -define(TICK_MS_MAX, 250).
 -define(TICK_MS_MIN, 10).
 -define(ASK_TIMEOUT_MS, 1_000).
@@ -28,6 +28,10 @@
 -define(LOOK_MS, 50).
 %% The pause after a question without an answer.
 -define(RETRY_MS, 20).
+%% The same if no reader waits.
+-define(FAILED_MS, 100).
+%% A reader that pauses for less finds the records fresh.
+-define(PAUSE_MS, 2_000).
 %% Two times of the last answer: that of its question, which is the moment that
 %% it proves something about, and its own.
 -define(PROVED, 1).
@@ -35,10 +39,15 @@
 
 -record(state, {
     tick_ms :: pos_integer(),
+    %% Whether the next tick is to come.
+    is_ticking = false :: boolean(),
+    %% When somebody was last seen to read.
+    read_ms :: integer(),
     question = none :: none | question(),
     %% Whether someone has come since it was sent.
     is_wanted = false :: boolean(),
-    is_looking = false :: boolean()
+    %% The next look.
+    looks = none :: none | reference()
 }).
 
 -type question() :: #{
@@ -73,9 +82,9 @@ init(BoundMs) ->
     ok = atomics:put(Counter, ?ANSWERED, now_ms()),
     ok = persistent_term:put(?MODULE, Counter),
     ok = todana_nif:group_read_attach(self()),
-    self() ! tick,
+    self() ! beat,
     TickMs = max(?TICK_MS_MIN, min(?TICK_MS_MAX, BoundMs div 4)),
-    {ok, #state{tick_ms = TickMs}}.
+    {ok, #state{tick_ms = TickMs, read_ms = now_ms()}}.
 
 -spec handle_call(term(), gen_server:from(), #state{}) ->
     {reply, ok, #state{}}.
@@ -87,20 +96,23 @@ handle_cast(_Message, State) ->
     {noreply, State}.
 
 -spec handle_info(term(), #state{}) -> {noreply, #state{}}.
-handle_info(tick, #state{tick_ms = TickMs} = State) ->
-    _ = erlang:send_after(TickMs, self(), tick),
+handle_info(beat, State) ->
     Others = lists:delete(node(), todana_members:known()),
     ok = todana_nif:group_read_several(length(Others)),
-    {noreply, ask(State)};
+    {noreply, read(ask(State))};
+handle_info(tick, State) ->
+    {noreply, read(ask(State#state{is_ticking = false}))};
 %% From native code: a reader waits for the next question.
 handle_info(todana_read, State) ->
-    {noreply, ask(State#state{is_wanted = true})};
+    {noreply, read(ask(State#state{is_wanted = true}))};
 handle_info({'DOWN', _, process, Pid, Result}, #state{
     question = #{asker := Pid} = Question
 } = State) ->
-    {noreply, ended(Result, Question, State#state{question = none})};
-handle_info(look, #state{question = Question} = State) ->
-    New = State#state{is_looking = false},
+    {noreply, ended(Result, Question, looks_no_more(
+        State#state{question = none}
+    ))};
+handle_info({timeout, Timer, look}, #state{looks = Timer} = State) ->
+    #state{question = Question} = New = State#state{looks = none},
     case Question of
         none ->
             {noreply, New};
@@ -117,6 +129,25 @@ terminate(_Reason, _State) ->
     _ = persistent_term:erase(?MODULE),
     ok.
 
+%% While there are readers, also with pauses, they find the records fresh.
+-spec read(#state{}) -> #state{}.
+read(#state{tick_ms = TickMs} = State) ->
+    NowMs = now_ms(),
+    case todana_nif:group_was_read() of
+        true -> tick(TickMs, State#state{read_ms = NowMs});
+        false when NowMs - State#state.read_ms < ?PAUSE_MS ->
+            tick(TickMs, State);
+        false ->
+            State
+    end.
+
+-spec tick(pos_integer(), #state{}) -> #state{}.
+tick(_AfterMs, #state{is_ticking = true} = State) ->
+    State;
+tick(AfterMs, State) ->
+    _ = erlang:send_after(AfterMs, self(), tick),
+    State#state{is_ticking = true}.
+
 -spec ended(term(), question(), #state{}) -> #state{}.
 ended({answered, Index}, #{number := Number, sent_ms := SentMs}, State) ->
     ok = todana_nif:group_read_answered(Number, Index),
@@ -130,7 +161,7 @@ ended({answered, Index}, #{number := Number, sent_ms := SentMs}, State) ->
 ended(_Failure, #{number := Number}, State) ->
     _ = todana_nif:group_read_failed(Number) andalso
         erlang:send_after(?RETRY_MS, self(), todana_read),
-    State.
+    tick(?FAILED_MS, State).
 
 -spec ask(#state{}) -> #state{}.
 ask(#state{question = none} = State) ->
@@ -153,11 +184,17 @@ leader_first(none, Nodes) -> [node() | lists:delete(node(), Nodes)];
 leader_first(Leader, Nodes) -> [Leader | lists:delete(Leader, Nodes)].
 
 -spec look(#state{}) -> #state{}.
-look(#state{is_looking = false} = State) ->
-    _ = erlang:send_after(?LOOK_MS, self(), look),
-    State#state{is_looking = true};
+look(#state{looks = none} = State) ->
+    State#state{looks = erlang:start_timer(?LOOK_MS, self(), look)};
 look(State) ->
     State.
+
+-spec looks_no_more(#state{}) -> #state{}.
+looks_no_more(#state{looks = none} = State) ->
+    State;
+looks_no_more(#state{looks = Timer} = State) ->
+    _ = erlang:cancel_timer(Timer),
+    State#state{looks = none}.
 
 -spec has_other_leader(node() | none) -> boolean().
 has_other_leader(Leader) ->

@@ -8,7 +8,7 @@
 -module(todana_silence).
 -moduledoc false.
 
--export([new/1, look/2, leader/1, since_ms/1, is_long/2]).
+-export([new/1, look/2, leader/1, since_ms/1, is_missed/2, is_long/2]).
 
 -export_type([facts/0, silence/0]).
 
@@ -18,8 +18,11 @@
 -define(SILENT_AFTER_MS_MAX, 48_000).
 %% How soon a leader gives a sign that was lost for a moment, and is back.
 -define(BACK_AFTER_MS, 500).
-%% After a longer pause between two looks, it is this node that was away.
--define(AWAY_AFTER_MS, 1_000).
+%% After a longer pause between two looks, which are a second apart, it is this
+%% node that was away.
+-define(AWAY_AFTER_MS, 1_750).
+%% A leader that works gives a sign more often, also while nobody writes.
+-define(MISSED_AFTER_MS, 1_250).
 
 %% What a look finds.
 -type facts() :: #{
@@ -106,6 +109,11 @@ leader(#{leader := Leader}) -> Leader.
 -doc "When there was the last sign.".
 -spec since_ms(silence()) -> integer().
 since_ms(#{sign_ms := SignMs}) -> SignMs.
+
+-doc "Whether a sign is missing that a leader would have given.".
+-spec is_missed(integer(), silence()) -> boolean().
+is_missed(NowMs, #{sign_ms := SignMs}) ->
+    NowMs - SignMs > ?MISSED_AFTER_MS.
 
 -doc "Whether another node leads, and has given no sign for too long.".
 -spec is_long(integer(), silence()) -> boolean().

@@ -11,19 +11,24 @@
 -export([start_link/1, id/1, note/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
-%% A client that is redirected to a leader that is dead comes back.
+%% Between two looks for a leader while none is known: a client that is
+%% redirected to one that is dead comes back.
 -define(TICK_MS, 100).
-%% A leader answers four times a second.
--define(SILENT_MS, 2_000).
-%% Ticks between two looks at how far the others are.
--define(OFFSET_TICKS, 10).
+%% A leader answers once a second, or more often.
+-define(SILENT_MS, 2_500).
+%% It is late, and looked for more often.
+-define(LATE_MS, 1_500).
+-define(RETRIES, 10).
 
 %% Of a node that is not in the map yet.
 -define(UNKNOWN, #{host => ~"", resp => 0, resp_cluster => 0}).
 
 -record(state, {
     cluster :: binary(),
-    ticks = 0 :: non_neg_integer(),
+    %% Whether the next tick is to come.
+    is_ticking = false :: boolean(),
+    %% Looks that are left for a leader that this node may not know yet.
+    retries = 0 :: non_neg_integer(),
     options :: todana_config:options(),
     %% The last leader known, and whether it has said so itself.
     leader = none :: node() | none,
@@ -50,7 +55,7 @@ note() ->
     try
         gen_server:call(?MODULE, note)
     catch
-        %% It does so itself when it starts, and ten times a second.
+        %% It does so itself when it starts.
         exit:_ -> ok
     end.
 
@@ -58,7 +63,7 @@ note() ->
 init(Options) ->
     process_flag(trap_exit, true),
     ok = net_kernel:monitor_nodes(true),
-    self() ! tick,
+    self() ! beat,
     {ok, #state{cluster = todana_admission:cluster(), options = Options}}.
 
 -spec handle_call(note, gen_server:from(), #state{}) -> {reply, ok, #state{}}.
@@ -67,25 +72,40 @@ handle_call(note, _From, State) ->
 
 -spec handle_cast(term(), #state{}) -> {noreply, #state{}}.
 handle_cast({do_you_lead, Node}, State) ->
-    New = note(look(State)),
+    New = seen(State),
     _ = New#state.leader =:= node() andalso send(Node, {leads, node()}),
     {noreply, New};
-handle_cast({leads, Leader}, #state{leader = Leader} = State) ->
-    {noreply, note(State#state{is_confirmed = true})};
+%% The answer, or a leader that was just elected, which this node may not know.
+handle_cast({leads, Leader}, State) ->
+    case look(State) of
+        #state{leader = Leader} = New ->
+            {noreply, tick(note(New#state{is_confirmed = true}))};
+        New ->
+            {noreply, again(note(New#state{retries = ?RETRIES}))}
+    end;
 handle_cast(_Message, State) ->
     {noreply, State}.
 
 -spec send(node(), term()) -> ok.
 send(Node, Message) ->
-    gen_server:cast({?MODULE, Node}, Message).
+    %% This process waits for no node that hangs.
+    _ = erlang:send(
+        {?MODULE, Node}, {'$gen_cast', Message}, [noconnect, nosuspend]
+    ),
+    ok.
 
 -spec handle_info(term(), #state{}) -> {noreply, #state{}}.
+handle_info(beat, State) ->
+    ok = todana_beat:flush(),
+    {noreply, seen(State#state{offsets = offsets()})};
 handle_info(tick, State) ->
-    _ = erlang:send_after(?TICK_MS, self(), tick),
-    {noreply, note(look(State#state{ticks = State#state.ticks + 1}))};
+    {noreply, seen(State#state{is_ticking = false})};
 %% Without delay, since clients come back at once if the leader is dead.
 handle_info({nodedown, _Node}, State) ->
-    {noreply, note(look(State))};
+    {noreply, seen(State)};
+%% This node leads, or follows, from now on: `leader/0' has it in a moment.
+handle_info(todana_leader, State) ->
+    {noreply, again(State#state{retries = ?RETRIES})};
 handle_info(_Message, State) ->
     {noreply, State}.
 
@@ -93,19 +113,40 @@ handle_info(_Message, State) ->
 terminate(_Reason, _State) ->
     todana_nif:cluster_topology(none).
 
+-spec seen(#state{}) -> #state{}.
+seen(State) -> tick(note(look(State))).
+
+-spec tick(#state{}) -> #state{}.
+tick(#state{retries = Left} = State) when Left > 0 ->
+    again(State#state{retries = Left - 1});
+tick(#state{noted = #{is_led := true}} = State) ->
+    case todana_read_index:is_silent(?LATE_MS) of
+        true -> again(State);
+        false -> State
+    end;
+tick(State) ->
+    again(State).
+
+-spec again(#state{}) -> #state{}.
+again(#state{is_ticking = true} = State) ->
+    State;
+again(State) ->
+    _ = erlang:send_after(?TICK_MS, self(), tick),
+    State#state{is_ticking = true}.
+
 -spec look(#state{}) -> #state{}.
-look(#state{ticks = Ticks} = State) ->
-    Offsets =
-        case Ticks rem ?OFFSET_TICKS of
-            0 -> offsets();
-            _ -> State#state.offsets
-        end,
-    confirm(led(todana_members:leader(), State#state{offsets = Offsets})).
+look(State) ->
+    confirm(led(todana_members:leader(), State)).
 
 -spec led(node() | none, #state{}) -> #state{}.
-led(none, State) -> State;
-led(Leader, #state{leader = Leader} = State) -> State;
-led(Leader, State) -> State#state{leader = Leader, is_confirmed = false}.
+led(none, State) ->
+    State;
+led(Leader, #state{leader = Leader} = State) ->
+    State;
+led(Leader, State) ->
+    %% The others may follow it without noticing.
+    _ = [send(Node, {leads, Leader}) || Leader =:= node(), Node <- nodes()],
+    State#state{leader = Leader, is_confirmed = false}.
 
 -spec confirm(#state{}) -> #state{}.
 confirm(#state{leader = none} = State) ->
@@ -121,12 +162,9 @@ confirm(State) ->
 %% The leader knows how far the others are.
 -spec offsets() -> #{node() => non_neg_integer()}.
 offsets() ->
-    case todana_members:leader() =:= node() andalso
-        todana_members:list([node()]) of
-        {ok, _, Members} ->
-            #{N => Index || #{node := N, match_index := Index} <- Members};
-        _ ->
-            #{}
+    case todana_members:leader() =:= node() of
+        true -> todana_copies:last();
+        false -> #{}
     end.
 
 -spec note(#state{}) -> #state{}.

@@ -21,6 +21,7 @@
 -export([ask_and_exit/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
+%% Between two looks while signs are missing; otherwise it looks at each beat.
 -define(TICK_MS, 250).
 %% How long this node's own server may take to answer.
 -define(ASK_TIMEOUT_MS, 250).
@@ -37,6 +38,8 @@
 }.
 
 -record(state, {
+    %% Whether the next tick is to come.
+    is_ticking = false :: boolean(),
     silence :: todana_silence:silence(),
     complaints = #{} :: complaints(),
     %% The process that asks this node's server for the voters.
@@ -52,7 +55,7 @@ start_link() ->
 
 -spec init([]) -> {ok, #state{}}.
 init([]) ->
-    self() ! tick,
+    self() ! beat,
     NowMs = now_ms(),
     {ok, #state{silence = todana_silence:new(NowMs), elects_ms = NowMs}}.
 
@@ -66,15 +69,10 @@ handle_cast(_Message, State) ->
     {noreply, State}.
 
 -spec handle_info(term(), #state{}) -> {noreply, #state{}}.
-handle_info(tick, #state{silence = Before} = State) ->
-    _ = erlang:send_after(?TICK_MS, self(), tick),
-    NowMs = now_ms(),
-    Facts = (todana_members:facts())#{
-        now_ms => NowMs, answered_ms => todana_read_index:answered_ms()
-    },
-    Silence = todana_silence:look(Facts, Before),
-    New = State#state{silence = Silence},
-    {noreply, ask(todana_silence:is_long(NowMs, Silence), New)};
+handle_info(beat, State) ->
+    {noreply, look(State)};
+handle_info(tick, State) ->
+    {noreply, look(State#state{is_ticking = false})};
 handle_info({complaint, Node, Leader, LastIndex}, State) ->
     #state{complaints = Complaints} = State,
     {noreply, State#state{
@@ -89,6 +87,25 @@ handle_info({'DOWN', _, process, Pid, Result}, #state{asker = Pid} = State) ->
     end;
 handle_info(_Message, State) ->
     {noreply, State}.
+
+-spec look(#state{}) -> #state{}.
+look(#state{silence = Before} = State) ->
+    NowMs = now_ms(),
+    Facts = (todana_members:facts())#{
+        now_ms => NowMs, answered_ms => todana_read_index:answered_ms()
+    },
+    Silence = todana_silence:look(Facts, Before),
+    New = tick(todana_silence:is_missed(NowMs, Silence), State#state{
+        silence = Silence
+    }),
+    ask(todana_silence:is_long(NowMs, Silence), New).
+
+-spec tick(boolean(), #state{}) -> #state{}.
+tick(true, #state{is_ticking = false} = State) ->
+    _ = erlang:send_after(?TICK_MS, self(), tick),
+    State#state{is_ticking = true};
+tick(_IsMissed, State) ->
+    State.
 
 -spec ask(boolean(), #state{}) -> #state{}.
 ask(true, #state{asker = none} = State) ->

@@ -26,7 +26,8 @@
 -define(RESEND_AFTER_MS_MAX, 16_000).
 %% The same, if a server has refused it and knows no leader.
 -define(RESEND_REFUSED_AFTER_MS, 200).
--define(RESEND_TICK_MS, 250).
+%% Between two looks for batches that are to be sent again.
+-define(TICK_MS, 250).
 %% The same, if another node may lead, which must be noticed soon.
 -define(CLUSTER_TICK_MS, 50).
 %% After this many bytes the disk is looked at, besides once a second.
@@ -41,6 +42,12 @@
     %% The sequence that was taken last.
     last = 0 :: non_neg_integer(),
     tick_ms :: pos_integer(),
+    %% Whether the next tick is to come. There are some while batches are taken
+    %% and on their way, or while the disk has no room for one.
+    is_ticking = false :: boolean(),
+    has_room = true :: boolean(),
+    %% Whether a batch was taken since the last tick.
+    has_taken = false :: boolean(),
     bytes = 0 :: non_neg_integer(),
     %% When the disk was seen to have room.
     looked_ms = never :: never | integer()
@@ -89,10 +96,9 @@ init([]) ->
     _ = process_flag(async_dist, true),
     TickMs =
         case todana_data_dir:opened() of
-            #{cluster := none} -> ?RESEND_TICK_MS;
+            #{cluster := none} -> ?TICK_MS;
             #{} -> ?CLUSTER_TICK_MS
         end,
-    self() ! resend,
     ok = todana_nif:group_attach(self()),
     %% A predecessor may have been killed between taking a batch and keeping it.
     Known = [Sequence || #batch{sequence = Sequence} <- batches()],
@@ -101,7 +107,7 @@ init([]) ->
      || Sequence <- todana_nif:group_in_flight() -- Known
     ],
     _ = [send(Batch) || Batch <- batches()],
-    {ok, fill(#state{in_flight = length(Known), tick_ms = TickMs})}.
+    {ok, go_on(#state{in_flight = length(Known), tick_ms = TickMs})}.
 
 -spec handle_call(term(), gen_server:from(), #state{}) ->
     {reply, ok, #state{}}.
@@ -115,9 +121,9 @@ handle_cast(_Message, State) ->
 -spec handle_info(term(), #state{}) -> {noreply, #state{}}.
 %% The queue has something that can be taken, and had not before.
 handle_info(todana_ready, State) ->
-    {noreply, fill(State)};
+    {noreply, go_on(State)};
 handle_info({ra_event, _Leader, {applied, Answers}}, State) ->
-    {noreply, fill(lists:foldl(fun applied/2, State, Answers))};
+    {noreply, go_on(lists:foldl(fun applied/2, State, Answers))};
 %% The leader hands over; if that fails, it leads again.
 handle_info({ra_event, _, {rejected, {not_leader, undefined, Sequence}}},
             State) ->
@@ -138,12 +144,12 @@ handle_info(todana_leader, State) ->
         send(Batch#batch{pause_ms = ?RESEND_AFTER_MS})
      || Batch <- batches()
     ],
-    {noreply, fill(State)};
-handle_info(resend, State) ->
-    _ = erlang:send_after(State#state.tick_ms, self(), resend),
-    _ = State#state.in_flight > 0 andalso
-        resend(leader(), now_ms(), batches()),
-    {noreply, fill(State)};
+    {noreply, go_on(State)};
+handle_info(tick, #state{in_flight = InFlight} = State) ->
+    _ = InFlight > 0 andalso resend(leader(), now_ms(), batches()),
+    {noreply, go_on(State#state{is_ticking = false})};
+handle_info(beat, State) ->
+    {noreply, go_on(State)};
 handle_info(_Message, State) ->
     {noreply, State}.
 
@@ -175,6 +181,21 @@ applied({Sequence, _}, State) ->
             State#state{in_flight = State#state.in_flight - 1}
     end.
 
+-spec go_on(#state{}) -> #state{}.
+go_on(State) -> tick(fill(State)).
+
+%% The others learn that the log grows.
+-spec tick(#state{}) -> #state{}.
+tick(#state{is_ticking = true} = State) ->
+    State;
+tick(#state{in_flight = 0, has_room = true, has_taken = false} = State) ->
+    State;
+tick(#state{tick_ms = TickMs} = State) ->
+    _ = erlang:send_after(TickMs, self(), tick),
+    ok = todana_group:busy(),
+    ok = todana_copies:busy(leader()),
+    State#state{is_ticking = true, has_taken = false}.
+
 -spec fill(#state{}) -> #state{}.
 fill(#state{in_flight = InFlight} = State) when InFlight >= ?IN_FLIGHT_MAX ->
     State;
@@ -191,11 +212,11 @@ fill(NowMs, #state{looked_ms = LookedMs} = State) when
 ->
     case leader() =/= node() orelse todana_disk:has_room() of
         true ->
-            fill(NowMs, State#state{looked_ms = NowMs});
+            fill(NowMs, State#state{looked_ms = NowMs, has_room = true});
         false ->
             %% The gate closes soon, and drops what waits.
             todana_disk:check(),
-            State
+            State#state{has_room = false}
     end;
 fill(NowMs, #state{in_flight = InFlight} = State) ->
     case take(InFlight) of
@@ -209,7 +230,9 @@ fill(NowMs, #state{in_flight = InFlight} = State) ->
                 sent_ms = NowMs
             }),
             Counted = count(byte_size(Bytes), State),
-            fill(Counted#state{in_flight = InFlight + 1, last = Sequence})
+            fill(Counted#state{
+                in_flight = InFlight + 1, last = Sequence, has_taken = true
+            })
     end.
 
 -spec take(non_neg_integer()) ->

@@ -22,7 +22,6 @@
 
 -export_type([info/0]).
 
--define(TICK_MS, 1_000).
 %% While the clock is being corrected, it moves in steps of this time.
 -define(STEP_MS, 100).
 %% A wall clock that a member has not sent for this time does not count.
@@ -41,7 +40,9 @@
     %% The members' wall clocks minus this node's monotonic clock, and when
     %% they came.
     walls = #{} :: #{node() => {integer(), HeardMs :: integer()}},
-    is_noticed = false :: boolean()
+    is_noticed = false :: boolean(),
+    %% Whether the next step of a correction is to come.
+    is_correcting = false :: boolean()
 }).
 
 -type time() ::
@@ -169,8 +170,7 @@ clocks() -> {todana_nif:group_clock(), wall_ms()}.
 
 -spec init([]) -> {ok, #state{}}.
 init([]) ->
-    self() ! tick,
-    self() ! correct,
+    self() ! beat,
     {ok, #state{}}.
 
 -spec handle_call(term(), gen_server:from(), #state{}) ->
@@ -191,16 +191,20 @@ handle_cast(_Message, State) ->
     {noreply, State}.
 
 -spec handle_info(term(), #state{}) -> {noreply, #state{}}.
-handle_info(tick, State) ->
-    _ = erlang:send_after(?TICK_MS, self(), tick),
-    {noreply, notice(lead(todana_nif:group_clock(), State))};
+handle_info(beat, State) ->
+    {noreply, correct(notice(lead(todana_nif:group_clock(), State)))};
 handle_info(correct, State) ->
-    IsWrong = todana_nif:group_clock_correct(),
-    After = if IsWrong -> ?STEP_MS; true -> ?TICK_MS end,
-    _ = erlang:send_after(After, self(), correct),
-    {noreply, State};
+    {noreply, correct(State#state{is_correcting = false})};
 handle_info(_Message, State) ->
     {noreply, State}.
+
+-spec correct(#state{}) -> #state{}.
+correct(#state{is_correcting = true} = State) ->
+    State;
+correct(State) ->
+    IsWrong = todana_nif:group_clock_correct(),
+    _ = IsWrong andalso erlang:send_after(?STEP_MS, self(), correct),
+    State#state{is_correcting = IsWrong}.
 
 -spec lead(time() | unknown, #state{}) -> #state{}.
 lead({Era, NowMs, _}, #state{walls = Walls} = State) ->

@@ -8,8 +8,8 @@
 -module(todana_data_dir).
 -moduledoc false.
 
--export([open/2, open/3, open/4, close/0, opened/0, server/0, group_exists/1,
-         go_alone/1, rename_server/1, went_alone/1,
+-export([open/2, open/3, open/4, close/0, is_open/0, opened/0, server/0,
+         group_exists/1, go_alone/1, rename_server/1, went_alone/1,
          joined/1, left/1, identity/1, belongs/1, note/2]).
 -export([check/1, verify/2, unnamed/1, restored/1, write_terms/2, detach/2]).
 
@@ -95,7 +95,7 @@ open_new(Directory, Durability, Origin, Notes) ->
     else
         {error, Sentence} ->
             todana_nif:unlock_file(lock_file(Directory)),
-            {error, lists:flatten(["data_dir: ", Sentence])}
+            {error, todana_log_problem:flat(["data_dir: ", Sentence])}
     end.
 
 -doc "Whether this is a data directory, or may become one. Changes nothing.".
@@ -124,6 +124,10 @@ close() ->
             ok = todana_nif:group_close(),
             todana_nif:unlock_file(lock_file(Directory))
     end.
+
+-doc "Whether this node uses a data directory.".
+-spec is_open() -> boolean().
+is_open() -> persistent_term:get(?MODULE, none) =/= none.
 
 -spec opened() -> opened().
 opened() -> persistent_term:get(?MODULE).
@@ -206,11 +210,10 @@ note(#{data_dir := Directory} = Opened, Facts) ->
     maybe
         {ok, Terms} ?= todana_small_file:read_terms(node_file(Directory)),
         Noted = [noted(Fact) || Fact <- Facts],
-        [_ | _] ?= Noted -- Terms,
-        put_terms(Opened, Noted)
-    else
-        [] -> ok;
-        {error, _} = Error -> Error
+        case Noted -- Terms of
+            [] -> ok;
+            _ -> put_terms(Opened, Noted)
+        end
     end.
 
 %% Earlier versions refuse a file with a pair that they do not know, and skip
@@ -303,9 +306,14 @@ lock(Directory) ->
                      binary_to_list(Pid), ")"]};
         {error, Reason} ->
             Cause = todana_log_problem:plain(Reason),
-            {error, [File, " cannot be used: ",
-                     unicode:characters_to_list(Cause)]}
+            {error, [File, " cannot be used: ", Cause, denied(Cause, File)]}
     end.
+
+-spec denied(binary(), binary()) -> string().
+denied(~"Permission denied", File) ->
+    todana_data_rights:owner_of_file(unicode:characters_to_list(File));
+denied(_Cause, _File) ->
+    "".
 
 -spec identify(file:filename(), durability(), origin(), [noted()]) ->
     {ok, opened()} | {error, iolist()}.

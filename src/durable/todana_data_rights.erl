@@ -5,7 +5,7 @@
 -module(todana_data_rights).
 -moduledoc false.
 
--export([check/1, owner/1]).
+-export([check/1, owner/1, owner_of_new/1, owner_of_file/1]).
 
 -include_lib("kernel/include/file.hrl").
 
@@ -60,6 +60,41 @@ owner(Directory) ->
             end;
         _ ->
             ok
+    end.
+
+-doc "The same for a directory that is to be made, by the one that it is in.".
+-spec owner_of_new(file:filename()) -> ok | {error, string()}.
+owner_of_new(Name) ->
+    Directory = filename:absname(Name),
+    case {file:read_file_info(Directory, [raw]), is_root()} of
+        {{ok, #file_info{uid = User}}, true} when User =/= 0 ->
+            {error, Directory ++ " belongs to user " ++
+                integer_to_list(User) ++ ", who may not read what root "
+                "creates in it: run the command as that user"};
+        {{error, enoent}, true} ->
+            owner_of_new(filename:dirname(Directory));
+        _ ->
+            ok
+    end.
+
+-doc "Whose file this user may not use, as the end of a sentence.".
+-spec owner_of_file(file:filename()) -> string().
+owner_of_file(File) ->
+    Self = case file:read_file_info("/proc/self", [raw]) of
+        {ok, #file_info{uid = Id}} -> Id;
+        {error, _} -> unknown
+    end,
+    case file:read_file_info(File, [raw]) of
+        {ok, #file_info{uid = User}} when User =/= Self ->
+            "; it belongs to user " ++ integer_to_list(User) ++ ": run the "
+            "command as that user, or change the owner of the directory";
+        {error, enoent} ->
+            case filename:dirname(File) of
+                File -> "";
+                Directory -> owner_of_file(Directory)
+            end;
+        _ ->
+            ""
     end.
 
 -spec is_root() -> boolean().

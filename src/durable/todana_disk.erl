@@ -18,7 +18,6 @@
 -export([sync_and_exit/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
--define(TICK_MS, 1_000).
 %% How many durations of fdatasync the percentiles are taken from.
 -define(SYNCS_KEPT, 600).
 %% Between two snapshots that are written to make room.
@@ -104,7 +103,7 @@ info() ->
 
 -spec init(auto | non_neg_integer()) -> {ok, #state{}}.
 init(Reserve) ->
-    self() ! tick,
+    self() ! beat,
     Lost = todana_group_notes:kept(?LOST, []),
     {ok, #state{
         opened = todana_data_dir:opened(),
@@ -143,8 +142,8 @@ handle_cast(check, State) ->
     {noreply, look(State)}.
 
 -spec handle_info(term(), #state{}) -> {noreply, #state{}}.
-handle_info(tick, State) ->
-    _ = erlang:send_after(?TICK_MS, self(), tick),
+handle_info(beat, State) ->
+    ok = todana_beat:flush(),
     {noreply, begin_sync(look(State))};
 handle_info({'DOWN', _, process, Pid, Result}, #state{
     syncing = {Pid, Waiting}

@@ -15,7 +15,7 @@
 -behaviour(gen_server).
 
 -export([start_link/1, info/0, snapshot/0, snapshot_wait/1, sync/0]).
--export([room/1, is_snapshot_in_progress/0]).
+-export([room/1, busy/0, is_snapshot_in_progress/0]).
 %% Processes
 -export([start_and_exit/1, ask_and_exit/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
@@ -24,8 +24,7 @@
 
 %% The name of the process that starts the server.
 -define(STARTING, todana_group_start).
--define(TICK_MS, 1_000).
-%% Between two looks for a new file of the log, or a new snapshot.
+%% Between two renewals of the note of what is confirmed, while the log grows.
 -define(MARK_MS, 200).
 -define(PAUSE_MS_MIN, 500).
 -define(PAUSE_MS_MAX, 30_000).
@@ -61,7 +60,11 @@
     oldest_ms = 0 :: non_neg_integer(),
     reason = "" :: string(),
     %% The load that is read while the log does not run.
-    served = none :: none | non_neg_integer()
+    served = none :: none | non_neg_integer(),
+    %% The entries that were applied, and on disk, at the last renewal of the
+    %% note, and whether the next renewal is to come.
+    marked = {0, 0} :: {non_neg_integer(), non_neg_integer()},
+    is_marking = false :: boolean()
 }).
 
 -doc "Starts the process; it starts the log.".
@@ -109,6 +112,12 @@ sync() -> todana_disk:sync().
 -spec room(room()) -> ok.
 room(Room) -> gen_server:cast(?MODULE, {room, Room}).
 
+-doc "The log grows, after a pause.".
+-spec busy() -> ok.
+busy() ->
+    _ = [Pid ! busy || Pid <- [whereis(?MODULE)], is_pid(Pid)],
+    ok.
+
 %% --------------------------------------------------------------- process ---
 
 -spec init(todana_data_dir:durability()) -> {ok, #state{}}.
@@ -116,8 +125,7 @@ init(Durability) ->
     _ = process_flag(trap_exit, true),
     ok = todana_nif:group_gate(closed, <<>>, 0),
     self() ! start,
-    self() ! tick,
-    self() ! mark,
+    self() ! beat,
     {ok, #state{durability = Durability}}.
 
 -spec handle_call(info, gen_server:from(), #state{}) ->
@@ -176,17 +184,17 @@ handle_info({'DOWN', _, process, Pid, Result}, #state{asker = Pid} = State) ->
         {unanswered, {alone, Why}} -> {noreply, stays_closed(Why, New)};
         _ -> {noreply, New}
     end;
-handle_info(tick, State) ->
-    _ = erlang:send_after(?TICK_MS, self(), tick),
+handle_info(beat, State) ->
+    ok = todana_beat:flush(),
     ok = todana_nif:group_tick(),
     Oldest = todana_batcher:oldest_ms(),
     New = forget_load(State#state{oldest_ms = Oldest}),
-    {noreply, set_gate(remind(New))};
+    {noreply, mark(set_gate(remind(New)))};
+%% The batcher has something to do after a pause.
+handle_info(busy, State) ->
+    {noreply, mark_later(State)};
 handle_info(mark, State) ->
-    _ = erlang:send_after(?MARK_MS, self(), mark),
-    _ = State#state.answered =/= none andalso
-        todana_log_mark:renew(todana_data_dir:opened()),
-    {noreply, State};
+    {noreply, mark(State#state{is_marking = false})};
 handle_info(_Message, State) ->
     {noreply, State}.
 
@@ -209,6 +217,26 @@ end_starter(Starter) when is_pid(Starter) ->
     receive {'DOWN', Monitor, process, Starter, _} -> ok end;
 end_starter(_) ->
     ok.
+
+%% An idle log has nothing to note.
+-spec mark(#state{}) -> #state{}.
+mark(#state{is_marking = false, answered = Load} = State) when Load =/= none ->
+    Opened = todana_data_dir:opened(),
+    ok = todana_log_mark:renew(Opened),
+    Applied = todana_nif:group_applied(),
+    case {Applied, todana_disk:on_disk(Opened, Applied)} of
+        {Applied, Applied} = Same when Same =:= State#state.marked -> State;
+        Other -> mark_later(State#state{marked = Other})
+    end;
+mark(State) ->
+    State.
+
+-spec mark_later(#state{}) -> #state{}.
+mark_later(#state{is_marking = true} = State) ->
+    State;
+mark_later(State) ->
+    _ = erlang:send_after(?MARK_MS, self(), mark),
+    State#state{is_marking = true}.
 
 -spec watch(#state{}) -> #state{}.
 watch(#state{server = none} = State) ->

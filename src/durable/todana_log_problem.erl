@@ -3,7 +3,7 @@
 -moduledoc false.
 
 -export([is_problem/1, describe/1, words/1, entries/2, unusable/2,
-         cause/1, plain/1, is_final/1]).
+         cause/1, flat/1, plain/1, is_final/1]).
 
 -export_type([problem/0]).
 
@@ -108,6 +108,14 @@ ends with the words of the operating system.
 -spec cause(binary()) -> binary().
 cause(Sentence) ->
     lists:last(binary:split(plain(Sentence), ~": ", [global])).
+
+-doc "A sentence that has binaries, and perhaps a name that is no UTF-8.".
+-spec flat(unicode:chardata()) -> string().
+flat(Sentence) ->
+    case unicode:characters_to_list(Sentence) of
+        Text when is_list(Text) -> Text;
+        _ -> lists:flatten(io_lib:format("~0tp", [Sentence]))
+    end.
 
 -doc "Such a sentence without the number of the error.".
 -spec plain(binary()) -> binary().

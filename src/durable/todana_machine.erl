@@ -117,6 +117,7 @@ state_enter(Role, _State) when Role =:= leader; Role =:= follower ->
     _ = put(todana_runs, true),
     notify(todana_group),
     notify(todana_batcher),
+    notify(todana_topology),
     [];
 state_enter(Role, _State) when Role =:= recover; Role =:= recovered ->
     _ = erase(todana_runs),

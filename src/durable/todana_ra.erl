@@ -187,6 +187,7 @@ start_application() ->
         false ->
             _ = application:load(ra),
             ok = quiet(),
+            ok = todana_heartbeats:prepare(),
             case application:ensure_all_started(ra, temporary) of
                 {ok, _} -> ok;
                 {error, {_, Reason}} -> {error, {ra, Reason}}
@@ -217,6 +218,7 @@ check(#{durability := Durability} = Opened) ->
             _ = ra_system:stop(system(Durability)),
             ok = todana_flush_guard:end_writer(),
             ok = await_end(Durability),
+            ok = todana_heartbeats:adapt(Opened),
             maybe
                 ok ?= todana_ra_files:prepare(server(), Opened),
                 todana_confirmed:check(Opened)

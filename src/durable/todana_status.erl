@@ -13,7 +13,8 @@
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
 -define(SOCKET, "status").
--define(TICK_MS, 1_000).
+%% Before another attempt, to synchronize the log or to accept a client.
+-define(PAUSE_MS, 1_000).
 -define(ASK_TIMEOUT_MS, 10_000).
 %% Longest path of a socket on every supported system.
 -define(PATH_BYTES_MAX, 100).
@@ -41,10 +42,20 @@ start_link() ->
 -doc "The figures; `durability` is `none` in a node without a data directory.".
 -spec info() -> map().
 info() ->
-    case whereis(?MODULE) of
-        undefined -> #{state => serving, durability => none};
-        _ -> maps:without([gate], todana_group:info())
+    case {whereis(?MODULE), whereis(todana_sup)} of
+        {Pid, _} when is_pid(Pid) ->
+            maps:without([gate], todana_group:info());
+        {undefined, undefined} ->
+            #{state => failed, durability => none,
+              reason => "the application todana does not run"};
+        {undefined, _} ->
+            without_process(todana_data_dir:is_open())
     end.
+
+%% It has ended, and is about to start again.
+-spec without_process(boolean()) -> map().
+without_process(true) -> todana_group:info();
+without_process(false) -> #{state => serving, durability => none}.
 
 -doc "Asks the node that uses this data directory; its JSON object.".
 -spec ask(file:filename()) -> {ok, map()} | {error, string()}.
@@ -89,7 +100,7 @@ init([]) ->
     #{data_dir := DataDir} = todana_data_dir:opened(),
     {Done, Last} = todana_nif:persistence_attach(self()),
     Acceptor = listen(DataDir),
-    self() ! tick,
+    self() ! beat,
     Lost = lists:seq(Done + 1, Last),
     ok = make_good(Lost),
     {ok, #state{
@@ -126,8 +137,8 @@ handle_cast({done, Numbers}, #state{waiting = Waiting} = State) ->
     {noreply, note(State#state{waiting = Waiting -- Numbers})}.
 
 -spec handle_info(term(), #state{}) -> {noreply, #state{}}.
-handle_info(tick, State) ->
-    _ = erlang:send_after(?TICK_MS, self(), tick),
+handle_info(beat, State) ->
+    ok = todana_beat:flush(),
     {noreply, note(State)};
 handle_info({todana_keeper, Request, Number}, State) ->
     ok = begin_work([Request], [Number]),
@@ -156,7 +167,7 @@ carry_out(sync) ->
         {error, Reason} ->
             %% The client waits on: the write is not on disk.
             ok = log({error, Reason}),
-            timer:sleep(?TICK_MS),
+            timer:sleep(?PAUSE_MS),
             carry_out(sync)
     end.
 
@@ -260,7 +271,7 @@ accept(Listening) ->
             _ = gen_tcp:send(Socket, json:encode(plain(info()))),
             gen_tcp:close(Socket);
         {error, _} ->
-            timer:sleep(?TICK_MS)
+            timer:sleep(?PAUSE_MS)
     end,
     accept(Listening).
 

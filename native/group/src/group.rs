@@ -267,6 +267,11 @@ impl Group {
         self.reads.set_others(others);
     }
 
+    /// Whether somebody has read, and accepts records of some age, since the last call of this.
+    pub fn was_read(&self) -> bool {
+        self.reads.was_read()
+    }
+
     /// The last entries that other members are known to have on disk, and how many of them have
     /// each confirmed entry anyway.
     pub fn set_copies(&self, at_least: usize, known: Vec<u64>) {

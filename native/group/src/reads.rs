@@ -22,7 +22,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{
-    AtomicU64,
+    AtomicBool, AtomicU64,
     Ordering::{Acquire, Relaxed, Release, SeqCst},
 };
 use std::time::Instant;
@@ -53,6 +53,8 @@ pub(crate) struct Reads {
     bound_ms: AtomicU64,
     /// By the clock of the group. Records that are never fresh have 0.
     fresh_until_ms: AtomicU64,
+    /// Whether somebody has asked whether they are fresh.
+    was_read: AtomicBool,
     /// The first entry that somebody waits for.
     awaited: AtomicU64,
     waiting: Mutex<Waiting>,
@@ -91,6 +93,7 @@ impl Reads {
             gate,
             bound_ms: AtomicU64::new(READ_BOUND_MS),
             fresh_until_ms: AtomicU64::new(FOR_EVER),
+            was_read: AtomicBool::new(false),
             awaited: AtomicU64::new(NO_ENTRY),
             waiting: Mutex::default(),
         }
@@ -113,7 +116,16 @@ impl Reads {
 
     #[inline]
     pub(crate) fn is_fresh(&self, now_ms: u64) -> bool {
+        // Readers share a line that is seldom written.
+        if !self.was_read.load(Relaxed) {
+            self.was_read.store(true, Relaxed);
+        }
         now_ms < self.fresh_until_ms.load(Acquire)
+    }
+
+    /// Whether somebody has asked whether the records are fresh since the last call of this.
+    pub(crate) fn was_read(&self) -> bool {
+        self.was_read.swap(false, Relaxed)
     }
 
     pub(crate) fn others(&self) -> usize {

@@ -61,6 +61,13 @@ fn group_read_several(others: usize) -> NifResult<Atom> {
     Ok(atoms::ok())
 }
 
+/// `group_was_read() -> boolean()`: whether somebody has read, and accepts records of some age,
+/// since the last call of this.
+#[rustler::nif]
+fn group_was_read() -> NifResult<bool> {
+    Ok(the_group()?.was_read())
+}
+
 /// `group_copies(AtLeast, Known) -> ok`: the last entries that other members have on disk, and how
 /// many of them have each confirmed entry anyway.
 #[rustler::nif]

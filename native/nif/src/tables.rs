@@ -506,6 +506,21 @@ fn sweep_some<'a>(env: Env<'a>, store: &Store, work_max: usize) -> Term<'a> {
     swept.encode(env)
 }
 
+/// `sweep_rest() -> Written | none`: a number that grows with the writes to all tables that are
+/// swept; `none` while one of them has something to sweep, now or later.
+#[rustler::nif]
+fn sweep_rest(env: Env<'_>) -> Term<'_> {
+    let open = OPEN.lock();
+    let mut swept = open.iter().map(|open| &open.store).filter(|store| !store.is_durable());
+    let written = swept.try_fold(0_u64, |sum, store| {
+        let counts = store.table().counts();
+        // A write that was refused for lack of room may ask the sweeper for some.
+        let written = counts.version.wrapping_add(counts.refused);
+        store.table().is_at_rest().then(|| sum.wrapping_add(written))
+    });
+    written.map_or_else(|| atoms::none().encode(env), |sum| sum.encode(env))
+}
+
 /// `time_ms(Table) -> Ms`: milliseconds since the Unix epoch, by the clock by which the records of
 /// the table expire.
 #[rustler::nif]

@@ -53,6 +53,11 @@ impl Peak {
         self.most_bytes = self.most_bytes.max(bytes);
     }
 
+    /// Whether there is nothing to give back as long as clients hold no more than now.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.most_bytes - self.last_bytes < RELEASED_BYTES_MIN
+    }
+
     /// Called each second with what clients hold now, and whether any subscriptions of clients that
     /// have left are still being removed. Returns whether to give memory back: clients hold less
     /// than half of the most, and have given back all that they are about to.

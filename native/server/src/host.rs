@@ -19,7 +19,9 @@ use crate::tracking::Tracker;
 use crate::waiters::{Place, Wait, Waiters};
 use crate::work::{Lane, Work, WorkPlace};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst, fence,
+};
 use std::sync::{Arc, Mutex, PoisonError};
 use todana_command::cause::Writer;
 use todana_command::{DATABASES, Databases};
@@ -57,6 +59,8 @@ pub(crate) struct Shared {
     pub(crate) started_at_ms: u64,
     /// Commands in the last second, written by loop 0.
     pub(crate) commands_per_second: AtomicU64,
+    /// Whether loop 0 measures nothing until a client comes.
+    pub(crate) seconds_rest: AtomicBool,
     /// The most that clients held when one of them left, since the last second.
     pub(crate) clients_peak_bytes: AtomicU64,
     /// Bytes received and sent in the last second, written by loop 0.
@@ -99,6 +103,27 @@ pub(crate) struct LoopPart {
 }
 
 impl Shared {
+    /// Nothing changes from one second to the next while there are no clients.
+    pub(crate) fn end_seconds(&self) {
+        if self.clients.count().0 > 0 {
+            return;
+        }
+        self.seconds_rest.store(true, SeqCst);
+        fence(SeqCst);
+        // One that came meanwhile may not have seen that.
+        if self.clients.count().0 > 0 {
+            self.seconds_rest.store(false, SeqCst);
+        }
+    }
+
+    /// A client has come.
+    pub(crate) fn begin_seconds(&self) {
+        fence(SeqCst);
+        if self.seconds_rest.load(SeqCst) && self.seconds_rest.swap(false, SeqCst) {
+            self.loops[0].inbox.send(Message::Seconds);
+        }
+    }
+
     /// Sums over loops since the start of the server.
     pub(crate) fn totals(&self) -> Totals {
         let mut totals = Totals::of(self.loops.iter().map(|part| &part.statistics));

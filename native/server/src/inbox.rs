@@ -42,6 +42,8 @@ pub(crate) enum Message {
     Notices,
     /// The loop has the place for long work.
     Work,
+    /// A client has come after a pause, for the loop that measures each second.
+    Seconds,
     /// Close everything and end.
     Stop,
 }

@@ -95,6 +95,7 @@ impl Server {
             run_id: run_id(),
             started_at_ms: wall_ms(),
             commands_per_second: 0.into(),
+            seconds_rest: false.into(),
             clients_peak_bytes: 0.into(),
             traffic_per_second: Default::default(),
             startup_bytes: startup_bytes(&config),

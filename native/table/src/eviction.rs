@@ -149,6 +149,11 @@ impl Core {
         evicted > 0 && self.source().is_some()
     }
 
+    /// Whether the sweeper has room to make.
+    pub(crate) fn lacks_room(&self) -> bool {
+        self.source().is_some()
+    }
+
     /// The table that must give up an entry, if any.
     fn source(&self) -> Option<From<'_>> {
         if self.must_evict() {

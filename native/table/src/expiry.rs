@@ -38,6 +38,11 @@ impl Core {
         (removed, due || kept || more)
     }
 
+    /// See [`Table::is_at_rest`](crate::Table::is_at_rest).
+    pub(crate) fn is_at_rest(&self) -> bool {
+        !self.has_expiring() && !self.has_schedule() && !self.has_abandoned() && !self.lacks_room()
+    }
+
     fn sweep_expired(&self, now_ms: u64, work_max: usize) -> (u64, bool) {
         self.apply_schedule(now_ms);
         let Some(shards) = self.shards() else { return (0, false) };

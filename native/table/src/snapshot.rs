@@ -314,6 +314,11 @@ impl Core {
         more
     }
 
+    /// Whether an abandoned snapshot has something left.
+    pub(crate) fn has_abandoned(&self) -> bool {
+        self.abandoned.left().is_some()
+    }
+
     fn is_too_much(&self, kept: i64, all_kept: i64) -> bool {
         let beyond = |bytes: i64, kept: i64, Maximum { max, refuse }: Maximum| {
             max != i64::MAX && kept > if refuse { max - bytes } else { max / KEPT_SHARE }

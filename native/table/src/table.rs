@@ -116,6 +116,11 @@ impl Table {
         self.core.sweep(now_ms, work_max)
     }
 
+    /// Whether [`Table::sweep`] has nothing to do, and will have nothing until the next write.
+    pub fn is_at_rest(&self) -> bool {
+        self.core.is_at_rest()
+    }
+
     /// Whether the table, or the budget that it shares, refuses writes that make it grow and is so
     /// full that no further entry fits. Takes no lock.
     pub fn is_full(&self) -> bool {

@@ -202,6 +202,33 @@ fn a_sweep_does_bounded_work_and_continues_where_it_ended() {
 }
 
 #[test]
+fn a_table_is_at_rest_while_a_sweep_has_nothing_to_do_now_or_later() {
+    let table = table();
+    assert!(table.is_at_rest());
+    set(&table, b"k", b"v");
+    assert!(table.is_at_rest());
+    set_meta(&table, b"expires", b"v", expiring(NOW_MS + 1));
+    assert!(!table.is_at_rest());
+    table.sweep(NOW_MS + 1, 10);
+    assert!(table.is_at_rest());
+    table.schedule_clear(NOW_MS + 5);
+    assert!(!table.is_at_rest());
+    table.sweep(NOW_MS + 5, 10);
+    assert!(table.is_at_rest() && table.is_empty());
+
+    // A lowered limit leaves entries that the sweeper evicts.
+    let limits = |max| Limits { entries_max: Some(max), ..Limits::default() };
+    let options = Options { shards: Some(16), limits: limits(1_000), ..Options::default() };
+    let limited = Table::new(options);
+    fill_many(&limited, 0..900, b"v");
+    assert!(limited.is_at_rest());
+    limited.set_limits(limits(10));
+    assert!(!limited.is_at_rest());
+    while limited.sweep(NOW_MS, 100).1 {}
+    assert!(limited.is_at_rest());
+}
+
+#[test]
 fn the_cost_of_a_sweep_does_not_depend_on_the_number_of_entries() {
     for others in [0, 10_000u32] {
         let table = Table::new(Options { shards: Some(4), ..Options::default() });

@@ -86,6 +86,19 @@ fn records_are_fresh_from_the_answer_until_the_question_is_too_long_ago() {
 }
 
 #[test]
+fn a_reader_that_accepts_records_of_some_age_is_noticed_once() {
+    let harness = member();
+    let group = &harness.group;
+    assert!(!group.was_read());
+    // One that accepts none waits for an answer, and needs no others before it comes.
+    harness.await_fresh(1);
+    assert!(!group.was_read());
+    group.is_fresh(0);
+    assert!(group.was_read());
+    assert!(!group.was_read());
+}
+
+#[test]
 fn readers_wait_for_the_entry_that_the_answer_names() {
     let mut harness = member();
     let group = harness.group.clone();

@@ -39,6 +39,7 @@ impl<D: Door> EventLoop<D> {
                 self.refuse(accepted);
                 continue;
             }
+            self.shared.begin_seconds();
             let parts = self.shared.loops.iter().enumerate();
             let fewest = parts.min_by_key(|(_, part)| part.connections.load(Relaxed));
             let (number, part) = fewest.expect("a server has a loop");

@@ -24,7 +24,10 @@ impl<D: Door> EventLoop<D> {
         }
         // Loop 0 measures the rate of commands; the others have no work each second if they have no
         // connections.
-        let ticks = self.number == 0 || self.connections.len() > 0;
+        let ticks = match self.number {
+            0 => !self.shared.seconds_rest.load(Relaxed),
+            _ => self.connections.len() > 0,
+        };
         let tick = if ticks { self.next_tick_ns } else { NEVER };
         let sleeper = self.sleepers.first().map_or(NEVER, |(at_ns, _)| *at_ns);
         let deadline = tick.min(sleeper).min(self.accept_again_ns).min(self.stop_at_ns);
@@ -163,11 +166,15 @@ impl<D: Door> EventLoop<D> {
             {
                 rates.store(rate(bytes - before), Relaxed);
             }
+            let is_quiet = commands_rate == 0 && traffic == self.traffic_at_tick;
             self.traffic_at_tick = traffic;
             self.clients_peak.note(self.shared.clients_peak_bytes.swap(0, Relaxed));
             let are_leaving = self.shared.listeners.channels.leaving.load(Relaxed) > 0;
             if self.clients_peak.has_passed(self.shared.clients_bytes(), are_leaving) {
                 reaper::release_free_memory(clients_memory::RELEASE_SHARE);
+            }
+            if is_quiet && !are_leaving && self.clients_peak.is_settled() {
+                self.shared.end_seconds();
             }
         }
         self.next_tick_ns = now_ns + TICK_NS;

@@ -450,7 +450,8 @@ impl<D: Door> EventLoop<D> {
                 | Message::InvalidateAll
                 | Message::Line(_)
                 | Message::Redirected { .. }
-                | Message::Notices => {}
+                | Message::Notices
+                | Message::Seconds => {}
                 Message::Stop => self.begin_to_stop(now_ns),
             }
         }
