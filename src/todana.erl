@@ -855,10 +855,13 @@ ttl(Table, Key) ->
     end.
 
 -doc """
-Changes the expiry of a record: milliseconds to live, or the time of expiry with
-`#{expires_at_ms => Time}`. Returns `error` if there is no record.
+Changes the expiry of a record: milliseconds to live, also as `#{ttl_ms => Ms}`,
+or the time of expiry with `#{expires_at_ms => Time}`. Returns `error` if there
+is no record.
 """.
--spec expire(table(), key(), TtlMs | #{expires_at_ms := AtMs}) ->
+-spec expire(
+    table(), key(), TtlMs | #{ttl_ms := TtlMs} | #{expires_at_ms := AtMs}
+) ->
     ok | error | {error, unknown}
 when
     TtlMs :: pos_integer() | infinity, AtMs :: non_neg_integer().

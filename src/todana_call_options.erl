@@ -77,6 +77,8 @@ allowed(subscribe) -> [key, prefix, events, queue_entries_max].
 -spec check(kind(), map()) -> {ok, map()} | {error, term()}.
 check(_Kind, #{ttl_ms := _, expires_at_ms := _}) ->
     {error, {conflicting_options, ttl_ms, expires_at_ms}};
+check(expiry, Options) when map_size(Options) =:= 0 ->
+    {error, no_time};
 check(subscribe, #{key := _, prefix := _}) ->
     {error, {conflicting_options, key, prefix}};
 check(open, #{durable := true, entries_max := Max}) when Max =/= infinity ->

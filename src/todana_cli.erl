@@ -5,6 +5,11 @@
 -moduledoc false.
 
 -export([main/1]).
+%% A filter of the logger
+-export([is_no_writer/2]).
+
+%% That of a program which SIGPIPE ends.
+-define(CLOSED_OUTPUT_STATUS, 141).
 
 -doc """
 Executes the command in the arguments. Returns only if it starts a server.
@@ -15,7 +20,9 @@ main(Arguments) ->
     try
         run(asked(Arguments))
     catch
-        throw:Sentence -> fail(Sentence)
+        throw:Sentence -> fail(Sentence);
+        %% Nobody reads the output any more, as with `dump DIR | head'.
+        error:terminated -> halt(?CLOSED_OUTPUT_STATUS)
     end.
 
 %% `COMMAND --help` is `help COMMAND`; ktserver's command line is its own.
@@ -486,6 +493,7 @@ dump(DataDir) ->
     ok = native(),
     _ = application:load(todana),
     ok = logger:set_primary_config(level, warning),
+    ok = logger:add_primary_filter(?MODULE, {fun ?MODULE:is_no_writer/2, []}),
     ok = todana_log_held:hold(),
     case todana_offline_dump:dump(DataDir, fun io:put_chars/1) of
         ok ->
@@ -499,6 +507,11 @@ dump(DataDir) ->
         {error, Reason} ->
             not_started(Reason)
     end.
+
+-doc "Stops OTP's message that nobody reads the output any more.".
+-spec is_no_writer(logger:log_event(), []) -> logger:filter_return().
+is_no_writer(#{msg := {"Writer crashed" ++ _, [epipe]}}, []) -> stop;
+is_no_writer(_Event, []) -> ignore.
 
 %% Cuts the log at its first damaged record.
 -spec repair(string()) -> no_return().

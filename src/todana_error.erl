@@ -125,7 +125,14 @@ text(no_order) ->
 text(not_a_prefix) ->
     "not a prefix: a tuple or list whose last parts are the atom '_', for "
     "example {user, 7, '_'} or [user | '_'], or the first bytes of a binary";
-text(value_too_long) -> "longer than a value may be";
+text(value_too_long) ->
+    "longer than a value may be: 4 GiB, or `durable_value_bytes_max` in a "
+    "durable table (16 MiB by default), as the codec encodes it";
+text(no_time) ->
+    "must name a time: #{ttl_ms => Ms} or #{expires_at_ms => Time}";
+text({not_in_a_transaction, Name}) ->
+    io_lib:format("a transaction, during which nobody else writes, takes no "
+                  "option ~tp", [Name]);
 text(not_an_integer) -> "not an integer of 64 bits";
 text(not_a_list) -> "not a list";
 text({too_many_pairs, Most}) ->

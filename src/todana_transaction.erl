@@ -99,6 +99,9 @@ put(Arguments, Tx, Key, Value, Options) ->
     case todana_call_options:read(expiring, Options) of
         {ok, #{flags := Flags, expires := Expires}} ->
             write(State, Bytes, {Bytes, Stored, Flags, Expires});
+        {error, {unknown_option, only}} ->
+            Cause = {not_in_a_transaction, only},
+            raise(put, Arguments, {badarg, length(Arguments), Cause});
         {error, Cause} ->
             raise(put, Arguments, {badarg, length(Arguments), Cause})
     end.

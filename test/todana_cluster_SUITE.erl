@@ -364,14 +364,18 @@ a_removed_node_stops_and_stays_out(Config) ->
     [A, B, C] = cluster([a, b, c], Config),
     ok = call(B, set, [k, 1]),
     ok = leave(A, C),
-    await(fun() -> rpc(C, erlang, whereis, [todana_sup]) =:= undefined end),
+    ?assertEqual(undefined, rpc(C, erlang, whereis, [todana_sup])),
     kill(C),
     ?assertMatch("data_dir: " ++ _, refused(c, [], Config)),
     ?assertMatch("data_dir: " ++ _, refused(c, [{cluster_join, A}], Config)),
     empty(c, Config),
     C = node(c, [{cluster_join, A}], Config),
     await(fun() -> voters(A) =:= [A, B, C] end),
-    await(fun() -> call(C, get, [k]) =:= {ok, 1} end).
+    await(fun() -> call(C, get, [k]) =:= {ok, 1} end),
+    %% It stops also if somebody was quicker to delete its directory.
+    empty(c, Config),
+    ok = leave(A, C),
+    ?assertEqual(undefined, rpc(C, erlang, whereis, [todana_sup])).
 
 the_leader_can_be_moved_and_can_leave(Config) ->
     [A, B, C] = cluster([a, b, c], Config),
@@ -559,6 +563,8 @@ who_may_not_join_is_told_why(Config) ->
     ?assertMatch("durability: " ++ _, refused(
         z, [{cluster_join, A}, {durability, everysec}], Config
     )),
+    ?assertMatch("durability: " ++ _,
+                 refused(x, [{durability, everysec}], Config)),
     ?assertMatch("cluster_join: " ++ _, refused(
         z, [{cluster_join, A}, {cluster_create, yes}], Config
     )),

@@ -92,6 +92,7 @@ texts_say_what_is_allowed() ->
             {put, [~"k", ~"v", raw], "not a table"},
             {subscribe, [?T, #{events => [puts]}], "put, delete, expire"},
             {transaction, [?T, fun() -> ok end], "a function of arity 1"},
+            {expire, [?T, ~"k", #{}], "must name a time"},
             {set_event_handler, [fun(_) -> ok end], "a function of arity 3"}
         ]
     ].

@@ -290,7 +290,7 @@ misuse(T) ->
     Within = fun(Call) ->
         cause(fun() -> todana:transaction(T, fun(Tx) -> Call(Tx) end) end)
     end,
-    ?assertEqual(#{4 => {unknown_option, only}}, Within(fun(Tx) ->
+    ?assertEqual(#{4 => {not_in_a_transaction, only}}, Within(fun(Tx) ->
         ?TX:put(Tx, ~"k", ~"v", #{only => absent})
     end)),
     {Key, Wrong} =

@@ -13,6 +13,8 @@ other changes are commands: `bin/todana cluster`, and docs/cluster.md.
 
 -define(LOG_END_TIMEOUT_MS, 5_000).
 -define(FACTS_TIMEOUT_MS, 2_000).
+%% How long a member that was removed may take to stop.
+-define(STOP_TIMEOUT_MS, 10_000).
 %% A member that lacks at most this number of entries has caught up.
 -define(BEHIND_MAX, 1_000).
 
@@ -74,7 +76,13 @@ leave(Node) ->
         ok ?= is_not_last(Members),
         ok ?= go_on_without(Node, Members),
         ok ?= step_down(Node, Leader, Members),
-        result(todana_members:remove(Node))
+        ok ?= result(todana_members:remove(Node)),
+        %% A person may delete its directory next.
+        _ = [
+            todana_membership:await_end(N, ?STOP_TIMEOUT_MS)
+         || N <- nodes(), N =:= Node
+        ],
+        ok
     end.
 
 -spec is_not_last([todana_members:member()]) -> ok | {error, iodata()}.

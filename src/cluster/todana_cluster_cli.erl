@@ -5,12 +5,14 @@
 -export([run/2, help/0]).
 
 -type find() :: fun((Options :: [string()]) -> file:filename() | none).
+-type find_again() :: fun(() -> file:filename() | none).
 
 -define(TIMEOUT_MS, 120_000).
 -define(FORCE_TIMEOUT_MS, 3_900_000).
 -define(WATCH_MS, 1_000).
 -define(WAIT_TIMEOUT_S, "60").
 -define(WAIT_PAUSE_MS, 250).
+-define(WAIT_ANSWER_MS, 15_000).
 -define(CLEAR, "\e[H\e[2J").
 
 -doc """
@@ -36,7 +38,14 @@ run([Command | Rest], Find) ->
         throw(["cluster: there is no command `", Command,
                "`; see `todana cluster help`"]),
     {Own, Others} = timeout(Options),
-    run(Command, Find(Others), Flags ++ Own, Names).
+    case {Command, Flags ++ Own, Names} of
+        {"status", ["--wait"], []} ->
+            wait(fun() -> Find(Others) end, ?WAIT_TIMEOUT_S);
+        {"status", ["--wait", "--timeout", Seconds], []} ->
+            wait(fun() -> Find(Others) end, Seconds);
+        {_, All, _} ->
+            run(Command, Find(Others), All, Names)
+    end.
 
 %% `--timeout' belongs to this command, and not to those that find the node.
 -spec timeout([string()]) -> {[string()], [string()]}.
@@ -58,15 +67,6 @@ run("status", Path, ["--json"], []) ->
     finish([json:encode(ask(Path, #{command => status})), $\n]);
 run("status", Path, ["--watch"], []) ->
     watch(Path);
-run("status", Path, ["--wait"], []) ->
-    run("status", Path, ["--wait", "--timeout", ?WAIT_TIMEOUT_S], []);
-run("status", Path, ["--wait", "--timeout", Seconds], []) when Path =/= none ->
-    case string:to_integer(Seconds) of
-        {S, ""} when is_integer(S), S >= 0 ->
-            wait(Path, Seconds, now_ms() + 1_000 * S);
-        _ ->
-            throw(["--timeout: ", Seconds, " is no number of seconds"])
-    end;
 run("verify", Path, [], []) ->
     #{~"members" := Members, ~"index" := Index, ~"digest" := Digest} =
         ask(Path, #{command => verify}),
@@ -107,10 +107,21 @@ watch(Path) ->
     timer:sleep(?WATCH_MS),
     watch(Path).
 
-%% A node that has just been started has no socket yet.
--spec wait(file:filename(), string(), integer()) -> no_return().
-wait(Path, Seconds, DeadlineMs) ->
-    LeftMs = max(?WAIT_PAUSE_MS, DeadlineMs - now_ms()),
+-spec wait(find_again(), string()) -> no_return().
+wait(Find, Seconds) ->
+    case string:to_integer(Seconds) of
+        {S, ""} when is_integer(S), S >= 0 ->
+            wait(Find, Seconds, now_ms() + 1_000 * S);
+        _ ->
+            throw(["--timeout: ", Seconds, " is no number of seconds"])
+    end.
+
+%% A node that has just been started has no socket yet, so it is looked for each
+%% time. An answer takes some seconds if hosts have vanished.
+-spec wait(find_again(), string(), integer()) -> no_return().
+wait(Find, Seconds, DeadlineMs) ->
+    Path = found(Find()),
+    LeftMs = max(?WAIT_ANSWER_MS, DeadlineMs - now_ms()),
     Answer = todana_control:ask(Path, #{command => status}, LeftMs),
     MayFail =
         case Answer of
@@ -122,7 +133,7 @@ wait(Path, Seconds, DeadlineMs) ->
             finish(todana_cluster_text:screen(Now));
         {false, true, _} ->
             timer:sleep(?WAIT_PAUSE_MS),
-            wait(Path, Seconds, DeadlineMs);
+            wait(Find, Seconds, DeadlineMs);
         {false, false, {ok, Now}} ->
             io:put_chars(todana_cluster_text:screen(Now)),
             throw(["cluster: after ", Seconds, " s no member may fail yet"]);
@@ -162,16 +173,20 @@ split([], {Flags, Names, Options}) ->
 ask(Path, Request) -> ask(Path, Request, ?TIMEOUT_MS).
 
 -spec ask(file:filename() | none, map(), timeout()) -> term().
-ask(none, _Request, _TimeoutMs) ->
-    throw("cluster: name the data directory of a running member, with "
-          "--data-dir or --config");
 ask(Path, Request, TimeoutMs) ->
-    case todana_control:ask(Path, Request, TimeoutMs) of
+    case todana_control:ask(found(Path), Request, TimeoutMs) of
         {ok, Answer} -> Answer;
         {error, no_node} ->
             throw(["cluster: ", todana_control_path:no_node(Path)]);
         {error, Sentence} -> throw(["cluster: ", Sentence])
     end.
+
+-spec found(file:filename() | none) -> file:filename() | no_return().
+found(none) ->
+    throw("cluster: name the data directory of a running member, with "
+          "--data-dir or --config");
+found(Path) ->
+    Path.
 
 -spec finish(iodata()) -> no_return().
 finish(Text) ->
@@ -184,7 +199,7 @@ usage() ->
         {"status", "status [--json | --watch]",
             "the members, and what to do if something is wrong"},
         {"status", "status --wait [--timeout S]",
-            "wait until one member may fail, at most 60 s or S seconds"},
+            "wait until one member may fail, about 60 s or S seconds"},
         {"verify", "verify", "compare the records of all members"},
         {"join", "join NODE --data-dir NEW ..",
             "start a node that joins the cluster of NODE"},

@@ -27,7 +27,7 @@ prepare(#{data_dir := DataDir} = Options) ->
     Known = todana_data_dir:identity(DataDir),
     ClaimMs = claim_ms(with_cookie(Known, Options)),
     maybe
-        ok ?= is_one_way(Options),
+        ok ?= is_one_way(Known, Options),
         ok ?= todana_distribution:check_join(Known, Options),
         ok ?= has_cookie(Known, with_cookie(Known, Options)),
         ok ?= is_own_name(Known, node_name(Known, Options), DataDir),
@@ -52,7 +52,7 @@ check(#{data_dir := DataDir} = Options) ->
     Checked =
         maybe
             ok ?= todana_data_dir:check(DataDir),
-            ok ?= is_one_way(Options),
+            ok ?= is_one_way(Known, Options),
             ok ?= todana_distribution:check_join(Known, Options),
             ok ?= has_cookie(Known, with_cookie(Known, Options)),
             ok ?= is_own_name(Known, node_name(Known, Options), DataDir),
@@ -128,20 +128,27 @@ agrees_still(none, _Options) ->
 removed(Cluster, #{data_dir := DataDir}) ->
     {error, ["data_dir: ", DataDir, " was removed from the cluster ", Cluster,
              ", which has gone on without it: join with an empty directory. "
-             "`bin/todana dump` reads what this one has"]}.
+             "`bin/todana dump ", DataDir, "` reads what this one has"]}.
 
--spec is_one_way(todana_config:options()) -> ok | {error, string()}.
-is_one_way(#{cluster_create := yes, cluster_join := Peer}) when Peer =/= off ->
+-spec is_one_way({ok, map()} | none, todana_config:options()) ->
+    ok | {error, string()}.
+is_one_way(_Known, #{cluster_create := yes, cluster_join := Peer}) when
+    Peer =/= off
+->
     {error, "cluster_join: a node creates a cluster or joins one, not both"};
-is_one_way(#{durability := everysec} = Options) ->
+is_one_way(Known, #{durability := everysec} = Options) ->
+    IsMember = case Known of
+        {ok, #{cluster := Cluster}} -> is_binary(Cluster);
+        _ -> false
+    end,
     case Options of
-        #{cluster_create := no, cluster_join := off} ->
+        #{cluster_create := no, cluster_join := off} when not IsMember ->
             ok;
         #{} ->
             {error, "durability: a member of a cluster must not lose what it "
                     "has confirmed: use `always`"}
     end;
-is_one_way(_Options) ->
+is_one_way(_Known, _Options) ->
     ok.
 
 %% The directory of a member knows its node's name.

@@ -134,7 +134,8 @@ advice(~"none", Members, _Last) ->
 advice(_Leader, Members, Last) ->
     old(Members) ++ clocks(Members) ++
         lists:append([about(M, Last) || M <- Members]) ++
-        spare(length(voters(Members)), serving(voters(Members))).
+        spare(length(voters(Members)), serving(voters(Members)),
+              length(Members)).
 
 %% All members, if nobody says which ones vote.
 -spec voters([map()]) -> [map()].
@@ -236,11 +237,14 @@ without_leader_about(#{
 without_leader_about(#{}) ->
     [].
 
--spec spare(non_neg_integer(), non_neg_integer()) -> [iodata()].
-spare(1, _Serving) ->
-    ["only one node votes: if it fails, the cluster stands still. Let two more "
-     "join"];
-spare(Voters, Serving) ->
+-spec spare(non_neg_integer(), non_neg_integer(), pos_integer()) ->
+    [iodata()].
+spare(1, _Serving, Members) ->
+    %% A second member votes when there is a third one.
+    More = case Members of 1 -> "two"; _ -> "one" end,
+    [["only one node votes: if it fails, the cluster stands still. Let ", More,
+      " more join"]];
+spare(Voters, Serving, _Members) ->
     case spares(Voters, Serving) of
         Left when Left > 0 ->
             [io_lib:format("~b of ~b voters may fail", [Left, Voters])];

@@ -165,7 +165,8 @@ repair_cut(Cut, Files, UId, Server) ->
     none | {non_neg_integer(), non_neg_integer()} | {error, problem()}
 ) -> iolist().
 known_loss({End, Confirmed}) ->
-    ["Lost are at least ", confirmed_entries(End, Confirmed), ".\n"];
+    ["Lost are at least ", confirmed_entries(End, Confirmed), "; an entry has "
+     "one write, or several.\n"];
 known_loss(_None) ->
     "No entry that is lost is known to be confirmed.\n".
 

@@ -1,10 +1,12 @@
 %% The names of durable databases, as their data directory keeps them.
 %%
 %%     <data_dir>/databases     {Number, Name, Order}. for each that was named
+%%                              {durable, Numbers}. of all that were durable
 %%
 %% The log knows databases by their numbers. A start that names others, or the
 %% same ones in another sequence, would show the records of one database under
-%% the name of another, and is refused.
+%% the name of another, and is refused. So is one that keeps in memory what was
+%% durable: each start would read its old records from the log.
 -module(todana_named_databases).
 -moduledoc false.
 
@@ -14,6 +16,7 @@
 
 -type named() ::
     {0..15, Name :: string(), todana_kyoto_database:order() | nil}.
+-type row() :: named() | {durable, [0..15]}.
 
 -doc """
 Compares the databases with those that the directory has, and adds the names of
@@ -27,7 +30,11 @@ check(Directory, Databases) ->
     maybe
         {ok, Kept} ?= read(File),
         [] ?= [S || {_, _, _} = K <- Kept, S <- differs(K, Given, Directory)],
-        case lists:usort(Kept ++ Given) of
+        Before = lists:append([Numbers || {durable, Numbers} <- Kept]),
+        Durable = durable(Databases),
+        [] ?= [in_memory(N, Directory) || N <- Before -- Durable],
+        Other = [Row || {_, _, _} = Row <- Kept],
+        case lists:usort([{durable, Durable} | Other ++ Given]) of
             Kept -> ok;
             All -> write(File, All)
         end
@@ -55,6 +62,19 @@ named(Databases) ->
         Name =/= "db0.kch"
     ].
 
+-spec durable([todana_kyoto_database:database()]) -> [0..15].
+durable(Databases) ->
+    Numbers = todana_kyoto_database:durable_numbers(Databases),
+    [Number || {Number, true} <- lists:enumerate(0, Numbers)].
+
+-spec in_memory(0..15, file:filename()) -> string().
+in_memory(Number, Directory) ->
+    sentence("databases: database ~b was kept on disk in ~ts, and is to be "
+             "kept in memory now, where its old records would come back at "
+             "each start: keep it on disk (`db~b.kch`), or use another data "
+             "directory, or delete this one if nothing in it is wanted",
+             [Number, Directory, Number]).
+
 -spec differs(named(), [named()], file:filename()) -> [string()].
 differs({Number, Name, Order} = Kept, Given, Directory) ->
     case lists:keyfind(Number, 1, Given) of
@@ -73,7 +93,7 @@ differs({Number, Name, Order} = Kept, Given, Directory) ->
 order(nil) -> "none";
 order(Order) -> atom_to_list(Order).
 
--spec read(file:filename()) -> {ok, [named()]} | {error, string()}.
+-spec read(file:filename()) -> {ok, [row()]} | {error, string()}.
 read(File) ->
     case todana_small_file:read_terms(File) of
         {ok, Terms} ->
@@ -85,9 +105,9 @@ read(File) ->
                              [File, file:format_error(Reason)])}
     end.
 
--spec write(file:filename(), [named()]) -> ok | {error, string()}.
-write(File, Named) ->
-    Text = [io_lib:format("~tp.~n", [One]) || One <- Named],
+-spec write(file:filename(), [row()]) -> ok | {error, string()}.
+write(File, Rows) ->
+    Text = [io_lib:format("~tp.~n", [Row]) || Row <- Rows],
     Bytes = unicode:characters_to_binary(["%% -*- coding: utf-8 -*-\n", Text]),
     case todana_small_file:replace(File, Bytes) of
         ok ->

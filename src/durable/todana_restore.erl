@@ -41,6 +41,7 @@ restore(Backup, Facts, Directory) ->
     New = missing(Directory),
     Restored =
         maybe
+            ok ?= todana_data_rights:owner_of_new(Directory),
             ok ?= is_known(Backup),
             ok ?= make_directory(Directory),
             restore_into(Backup, Directory)

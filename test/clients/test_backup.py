@@ -444,6 +444,21 @@ def test_a_dump_is_loaded(tmp_path):
     assert records(tmp_path / "new") == records(tmp_path / "origin")
 
 
+def test_a_dump_that_nobody_reads_to_its_end_ends_quietly(tmp_path):
+    with serving("--data-dir", tmp_path / "origin") as (_, client):
+        for first in range(0, 20_000, 1_000):
+            client.mset({f"key:{number}": "x" * 100 for number in range(first, first + 1_000)})
+    dumping = subprocess.Popen(
+        [served.PROGRAM, "dump", tmp_path / "origin"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )
+    assert json.loads(dumping.stdout.readline())["table"] == "db0"
+    dumping.stdout.close()
+    assert dumping.stderr.read() == ""
+    assert dumping.wait(TIMEOUT_S) == 141
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["origin"]
+    assert len(records(tmp_path / "origin")) == 20_000
+
+
 def test_a_load_reads_each_form_of_a_line(tmp_path):
     file = tmp_path / "lines"
     soon = int(time.time() * 1_000) + DAY_S * 1_000

@@ -114,6 +114,9 @@ def test_a_node_alone_says_so(cluster):
     assert wire.wait_until(is_known, timeout_s=60)
     assert "(1 of 3 voters)" in status and "cluster force --i-accept-data-loss" in status, status
     assert "led by" not in status and "replace" not in status and "join" not in status, status
+    # The same table, however little time there is.
+    code, waited = todana("cluster", "status", "--wait", "--timeout", "1", "--data-dir", first.directory)
+    assert code == 1 and "after 1 s no member may fail yet" in waited and "cluster force" in waited, waited
     seen = len(first.process.lines)
     for node in (second, third):
         node.start(first)

@@ -16,7 +16,7 @@ import run as runs
 import sabotage
 
 # A node without a protection must be caught within this number of runs.
-RUNS_MAX = 12
+RUNS_MAX = 40
 STEPS = 6
 
 

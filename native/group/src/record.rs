@@ -283,7 +283,7 @@ pub fn only_remove(mut bytes: &[u8]) -> bool {
             Kind::Command => {
                 let mut scratch = Scratch::default();
                 let command = Command::decode(record.body, &mut scratch);
-                command.is_ok_and(|(command, _)| command.only_removes())
+                command.is_ok_and(|(command, _)| command.never_adds())
             }
             Kind::Batch => {
                 let mut scratch = Vec::new();

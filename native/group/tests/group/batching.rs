@@ -355,11 +355,16 @@ fn while_the_disk_is_nearly_full_only_removals_are_queued() {
     harness.submit(3, [delete(0, b"a"), set(0, b"a", b"1")].concat(), 2);
     harness.submit(4, delete(0, b"b"), 1);
     assert_eq!(harness.outcomes(), [(1, Seen::Dropped), (3, Seen::Dropped)]);
+    // One that counts the records before it removes them, as Erlang's clear.
+    let clear = command(0, &Command::Clear { at_ms: None });
+    harness.submit(5, [command(0, &Command::Count), clear].concat(), 2);
     let sealed = harness.seal();
     assert_eq!(harness.group.take(0), None);
     harness.apply(&sealed.bytes);
     let removed = || Seen::Applied(vec![done(&[Call::Integer(0)])]);
-    assert_eq!(harness.outcomes(), [(2, removed()), (4, removed())]);
+    let outcomes = harness.outcomes();
+    assert_eq!(outcomes[..2], [(2, removed()), (4, removed())]);
+    assert!(matches!(&outcomes[2..], [(5, Seen::Applied(_))]), "{outcomes:?}");
 }
 
 #[test]
