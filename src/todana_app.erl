@@ -74,8 +74,8 @@ durable(#{
             DataDir, Durability, Origin,
             todana_cluster_start:notes(Origin, Options)
         ),
-        #{seed := Seed, data_dir := Directory} = Opened,
-        ok ?= todana_named_databases:check(Directory, Databases),
+        #{seed := Seed} = Opened,
+        ok ?= todana_named_databases:check(Opened, Databases),
         Numbers = todana_kyoto_database:durable_numbers(Databases),
         {ok, {Seed, [N || {N, true} <- lists:enumerate(0, Numbers)]}}
     end.

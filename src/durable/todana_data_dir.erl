@@ -33,7 +33,9 @@
         members := [node()],
         server => atom()
     }}.
--type noted() :: {members, [node()]} | {cookie_file, file:filename()}.
+-type noted() ::
+    {members, [node()]} | {cookie_file, file:filename()}
+    | {durable, Databases :: [0..15]}.
 -type opened() :: #{
     data_dir := file:filename(),
     durability := durability(),
@@ -218,16 +220,19 @@ note(#{data_dir := Directory} = Opened, Facts) ->
 
 %% Earlier versions refuse a file with a pair that they do not know, and skip
 %% what is no pair. A member may go back to one, so a fact that was added
-%% later is a triple.
+%% later is a triple; `optional' is the first part of one that the version
+%% before does not know either.
 -spec noted(noted()) -> tuple().
 noted({cookie_file, File}) -> {cookie_file, optional, File};
+noted({durable, Numbers}) -> {optional, durable, Numbers};
 noted({members, _} = Pair) -> Pair.
 
 -spec known([term()]) -> map().
 known(Terms) ->
     Pairs = [Pair || {_, _} = Pair <- Terms],
     Optional = [{Key, Value} || {Key, optional, Value} <- Terms],
-    maps:from_list(Pairs ++ Optional).
+    Durable = [{durable, Numbers} || {optional, durable, Numbers} <- Terms],
+    maps:from_list(Pairs ++ Optional ++ Durable).
 
 -doc """
 Makes the directory of a member that was removed from this cluster, which no
@@ -383,6 +388,8 @@ is_whole(#{joining := [_ | _]} = Terms) ->
     is_whole(maps:remove(joining, Terms));
 is_whole(#{server := Name} = Terms) when is_atom(Name) ->
     is_whole(maps:remove(server, Terms));
+is_whole(#{durable := [_ | _]} = Terms) ->
+    is_whole(maps:remove(durable, Terms));
 is_whole(#{members := [_ | _]} = Terms) ->
     is_whole(maps:remove(members, Terms));
 is_whole(#{cookie_file := [_ | _]} = Terms) ->

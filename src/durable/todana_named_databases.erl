@@ -1,7 +1,8 @@
-%% The names of durable databases, as their data directory keeps them.
+%% Which databases are durable, and their names, as their data directory keeps
+%% them.
 %%
 %%     <data_dir>/databases     {Number, Name, Order}. for each that was named
-%%                              {durable, Numbers}. of all that were durable
+%%     <data_dir>/node          {optional, durable, Numbers}. of all of them
 %%
 %% The log knows databases by their numbers. A start that names others, or the
 %% same ones in another sequence, would show the records of one database under
@@ -10,37 +11,65 @@
 -module(todana_named_databases).
 -moduledoc false.
 
--export([check/2, bytes/1]).
+-export([check/2, in_memory/1, bytes/1]).
 
 -define(FILE_NAME, "databases").
 
 -type named() ::
     {0..15, Name :: string(), todana_kyoto_database:order() | nil}.
--type row() :: named() | {durable, [0..15]}.
 
 -doc """
-Compares the databases with those that the directory has, and adds the names of
-new ones.
+Compares the databases with those that the directory has, and adds new ones. One
+that was durable is not kept in memory.
 """.
--spec check(file:filename(), [todana_kyoto_database:database()]) ->
+-spec check(todana_data_dir:opened(), [todana_kyoto_database:database()]) ->
     ok | {error, Sentence :: string()}.
-check(Directory, Databases) ->
+check(#{data_dir := Directory} = Opened, Databases) ->
+    Durable = durable(Databases),
+    maybe
+        [] ?= before(Directory) -- Durable,
+        ok ?= check_names(Directory, Databases),
+        ok ?= todana_data_dir:note(Opened, [{durable, Durable}])
+    else
+        [Number | _] ->
+            {error, in_memory(Number, Directory)};
+        {error, [First | _] = Sentence} when is_integer(First) ->
+            {error, Sentence};
+        {error, Reason} ->
+            {error, sentence("data_dir: ~ts cannot be written: ~0tp",
+                             [filename:join(Directory, "node"), Reason])}
+    end.
+
+-spec check_names(file:filename(), [todana_kyoto_database:database()]) ->
+    ok | {error, Sentence :: string()}.
+check_names(Directory, Databases) ->
     File = filename:join(Directory, ?FILE_NAME),
     Given = named(Databases),
     maybe
         {ok, Kept} ?= read(File),
         [] ?= [S || {_, _, _} = K <- Kept, S <- differs(K, Given, Directory)],
-        Before = lists:append([Numbers || {durable, Numbers} <- Kept]),
-        Durable = durable(Databases),
-        [] ?= [in_memory(N, Directory) || N <- Before -- Durable],
-        Other = [Row || {_, _, _} = Row <- Kept],
-        case lists:usort([{durable, Durable} | Other ++ Given]) of
+        case lists:usort(Kept ++ Given) of
             Kept -> ok;
             All -> write(File, All)
         end
     else
         [Sentence | _] -> {error, Sentence};
         {error, _} = Error -> Error
+    end.
+
+-doc "The numbers of those that are in memory, as far as the directory knows.".
+-spec in_memory(file:filename()) -> [0..15].
+in_memory(Directory) ->
+    case before(Directory) of
+        [] -> [];
+        Durable -> durable([]) -- Durable
+    end.
+
+-spec before(file:filename()) -> [0..15].
+before(Directory) ->
+    case todana_data_dir:identity(Directory) of
+        {ok, #{durable := Numbers}} -> Numbers;
+        _ -> []
     end.
 
 -doc "The file in this directory, for a backup; empty if there is none.".
@@ -93,7 +122,7 @@ differs({Number, Name, Order} = Kept, Given, Directory) ->
 order(nil) -> "none";
 order(Order) -> atom_to_list(Order).
 
--spec read(file:filename()) -> {ok, [row()]} | {error, string()}.
+-spec read(file:filename()) -> {ok, [named()]} | {error, string()}.
 read(File) ->
     case todana_small_file:read_terms(File) of
         {ok, Terms} ->
@@ -105,9 +134,9 @@ read(File) ->
                              [File, file:format_error(Reason)])}
     end.
 
--spec write(file:filename(), [row()]) -> ok | {error, string()}.
-write(File, Rows) ->
-    Text = [io_lib:format("~tp.~n", [Row]) || Row <- Rows],
+-spec write(file:filename(), [named()]) -> ok | {error, string()}.
+write(File, Named) ->
+    Text = [io_lib:format("~tp.~n", [One]) || One <- Named],
     Bytes = unicode:characters_to_binary(["%% -*- coding: utf-8 -*-\n", Text]),
     case todana_small_file:replace(File, Bytes) of
         ok ->

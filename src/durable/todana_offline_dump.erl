@@ -112,21 +112,29 @@ readable(DataDir) ->
 %% The option `databases' that has the names which the directory keeps.
 -spec named(file:filename()) -> [{databases, string()}].
 named(DataDir) ->
-    case file:consult(filename:join(DataDir, "databases")) of
-        {ok, [_ | _] = Named} ->
-            Last = lists:max([Number || {Number, _, _} <- Named]),
+    Named = case file:consult(filename:join(DataDir, "databases")) of
+        {ok, Rows} -> Rows;
+        {error, _} -> []
+    end,
+    InMemory = todana_named_databases:in_memory(filename:absname(DataDir)),
+    case [Number || {Number, _, _} <- Named] ++ InMemory of
+        [] ->
+            [];
+        Numbers ->
             Names = [
                 case lists:keyfind(Number, 1, Named) of
                     {_, Name, nil} -> Name ++ "#type=hash";
                     {_, Name, Order} -> Name ++ "#type=tree" ++ order(Order);
-                    false -> "db" ++ integer_to_list(Number) ++ ".kch"
+                    false -> unnamed(Number, lists:member(Number, InMemory))
                 end
-             || Number <- lists:seq(0, Last)
+             || Number <- lists:seq(0, lists:max(Numbers))
             ],
-            [{databases, lists:flatten(lists:join(" ", Names))}];
-        _ ->
-            []
+            [{databases, lists:flatten(lists:join(" ", Names))}]
     end.
+
+-spec unnamed(0..15, IsInMemory :: boolean()) -> string().
+unnamed(_Number, true) -> ":";
+unnamed(Number, false) -> "db" ++ integer_to_list(Number) ++ ".kch".
 
 -spec order(todana_kyoto_database:order()) -> string().
 order(lexical) -> "";

@@ -150,7 +150,7 @@ def test_what_a_removed_majority_has_confirmed_can_be_read(own_nodes, tmp_path):
         os.kill(first.process.popen.pid, signal.SIGCONT)
         for node in others:
             node.process.popen.wait(three_nodes.SERVING_TIMEOUT_S)
-            assert "`bin/todana dump` reads what this one has" in "\n".join(node.process.lines), node.process.lines
+            assert f"`bin/todana dump {node.directory}` reads what this one has" in "\n".join(node.process.lines), node.process.lines
             node.start()
             assert node.process.popen.wait(three_nodes.SERVING_TIMEOUT_S) == 1
             assert "was removed from the cluster" in "\n".join(node.process.lines), node.process.lines
