@@ -26,7 +26,7 @@
 
 %% Keys of the application's environment that are not options.
 -define(OTHER_KEYS, [
-    included_applications, config_file, pid_file, event_handler
+    included_applications, config_file, pid_file, event_handler, is_dump
 ]).
 
 %% Longer than any password.

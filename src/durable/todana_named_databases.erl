@@ -29,8 +29,12 @@ check(#{data_dir := Directory} = Opened, Databases) ->
     maybe
         [] ?= before(Directory) -- Durable,
         ok ?= check_names(Directory, Databases),
+        %% A dump takes all for durable that it knows nothing about.
+        false ?= application:get_env(todana, is_dump, false),
         ok ?= todana_data_dir:note(Opened, [{durable, Durable}])
     else
+        true ->
+            ok;
         [Number | _] ->
             {error, in_memory(Number, Directory)};
         {error, [First | _] = Sentence} when is_integer(First) ->

@@ -29,9 +29,11 @@ dump(DataDir, Print) ->
         ),
         ok = lists:foreach(
             fun({Name, Value}) -> application:set_env(todana, Name, Value) end,
-            [{data_dir, DataDir} | Databases]
+            [{data_dir, DataDir}, {is_dump, true} | Databases]
         ),
-        {ok, _} ?= application:ensure_all_started(todana),
+        Started = application:ensure_all_started(todana),
+        ok = application:unset_env(todana, is_dump),
+        {ok, _} ?= Started,
         ok ?= await(0),
         Names = [
             list_to_atom("db" ++ integer_to_list(N)) || N <- lists:seq(0, 15)
