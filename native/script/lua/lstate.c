@@ -179,6 +179,8 @@ LUA_API lua_State *lua_newstate (lua_Alloc f, void *ud) {
   g->secret = todana_secret();
   g->serial = 0;
   g->stopped = 0;
+  g->preparing = 0;
+  g->program = NULL;
   g->totalbytes = sizeof(LG);
   g->gcpause = LUAI_GCPAUSE;
   g->gcstepmul = LUAI_GCMUL;

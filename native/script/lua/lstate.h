@@ -98,6 +98,8 @@ typedef struct global_State {
   unsigned long long secret;  /* of the hashes of strings and numbers */
   unsigned int serial;  /* number of the youngest object */
   int stopped;  /* why the script must end */
+  int preparing;  /* the script has not begun */
+  void *program;  /* what functions of the program get */
 } global_State;
 
 

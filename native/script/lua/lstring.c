@@ -26,6 +26,9 @@ void luaS_resize (lua_State *L, int newsize) {
   if (G(L)->gcstate == GCSsweepstring)
     return;  /* cannot resize during GC traverse */
   newhash = luaM_newvector(L, newsize, GCObject *);
+  /* Todana: counted later, see todana_bind.c */
+  if (G(L)->preparing)
+    G(L)->steps += 4 + ((newsize*(long long)sizeof(GCObject *))>>4);
   tb = &G(L)->strt;
   for (i=0; i<newsize; i++) newhash[i] = NULL;
   /* rehash */

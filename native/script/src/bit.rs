@@ -1,67 +1,65 @@
 //! The library `bit`: operations on 32-bit integers.
 
-use crate::library::{Arguments, Failure, function, one};
-use mlua::{Lua, Result, Table};
+use crate::library::{Answer, Arguments, Entries, Failure, add, entries, one, text};
+use crate::lua::{Lua, Result, Table, Value};
 
-type Fold = fn(u32, u32) -> u32;
-type Unary = fn(u32) -> u32;
+static FUNCTIONS: Entries = entries! {
+    "band": |_, arguments| fold(arguments, |a, b| a & b),
+    "bor": |_, arguments| fold(arguments, |a, b| a | b),
+    "bxor": |_, arguments| fold(arguments, |a, b| a ^ b),
+    "lshift": |_, arguments| shift(arguments, |a, n| a << (n & 31)),
+    "rshift": |_, arguments| shift(arguments, |a, n| a >> (n & 31)),
+    "arshift": |_, arguments| {
+        shift(arguments, |a, n| (a.cast_signed() >> (n & 31)).cast_unsigned())
+    },
+    "rol": |_, arguments| shift(arguments, |a, n| a.rotate_left(n & 31)),
+    "ror": |_, arguments| shift(arguments, |a, n| a.rotate_right(n & 31)),
+    "tobit": |_, arguments| unary(arguments, |a| a),
+    "bnot": |_, arguments| unary(arguments, |a| !a),
+    "bswap": |_, arguments| unary(arguments, |a| a.swap_bytes()),
+    "tohex": hexadecimal,
+};
 
-const FOLDS: [(&str, Fold); 3] =
-    [("band", |a, b| a & b), ("bor", |a, b| a | b), ("bxor", |a, b| a ^ b)];
+pub(crate) fn fill(lua: &Lua, functions: &Table<'_>) -> Result<()> {
+    add(lua, functions, FUNCTIONS)
+}
 
-const SHIFTS: [(&str, Fold); 5] = [
-    ("lshift", |a, n| a << (n & 31)),
-    ("rshift", |a, n| a >> (n & 31)),
-    ("arshift", |a, n| (a.cast_signed() >> (n & 31)).cast_unsigned()),
-    ("rol", |a, n| a.rotate_left(n & 31)),
-    ("ror", |a, n| a.rotate_right(n & 31)),
-];
+fn signed<'l>(number: u32) -> Answer<'l> {
+    one(Value::Integer(i64::from(number.cast_signed())))
+}
 
-const UNARIES: [(&str, Unary); 3] =
-    [("tobit", |a| a), ("bnot", |a| !a), ("bswap", |a| a.swap_bytes())];
-
-pub(crate) fn fill(lua: &Lua, functions: &Table) -> Result<()> {
-    for (name, fold) in FOLDS {
-        let body = move |lua: &Lua, arguments: &Arguments| {
-            let mut folded = operand(arguments, 0)?;
-            for at in 1..arguments.len() {
-                folded = fold(folded, operand(arguments, at)?);
-            }
-            one(lua, folded.cast_signed())
-        };
-        functions.raw_set(name, function(lua, name, body)?)?;
+fn fold<'l>(arguments: &Arguments<'_>, operation: fn(u32, u32) -> u32) -> Answer<'l> {
+    let mut folded = operand(arguments, 0)?;
+    for at in 1..arguments.len() {
+        folded = operation(folded, operand(arguments, at)?);
     }
-    for (name, shift) in SHIFTS {
-        let body = move |lua: &Lua, arguments: &Arguments| {
-            let shifted = shift(operand(arguments, 0)?, operand(arguments, 1)?);
-            one(lua, shifted.cast_signed())
-        };
-        functions.raw_set(name, function(lua, name, body)?)?;
-    }
-    for (name, unary) in UNARIES {
-        let body = move |lua: &Lua, arguments: &Arguments| {
-            one(lua, unary(operand(arguments, 0)?).cast_signed())
-        };
-        functions.raw_set(name, function(lua, name, body)?)?;
-    }
-    let body = |lua: &Lua, arguments: &Arguments| {
-        let number = operand(arguments, 0)?;
-        let digits = match arguments.len() {
-            1 => 8,
-            _ => operand(arguments, 1)?.cast_signed(),
-        };
-        let width = digits.unsigned_abs().min(8) as usize;
-        let all = match digits < 0 {
-            true => format!("{number:08X}"),
-            false => format!("{number:08x}"),
-        };
-        one(lua, &all[8 - width..])
+    signed(folded)
+}
+
+fn shift<'l>(arguments: &Arguments<'_>, operation: fn(u32, u32) -> u32) -> Answer<'l> {
+    signed(operation(operand(arguments, 0)?, operand(arguments, 1)?))
+}
+
+fn unary<'l>(arguments: &Arguments<'_>, operation: fn(u32) -> u32) -> Answer<'l> {
+    signed(operation(operand(arguments, 0)?))
+}
+
+fn hexadecimal<'l>(lua: &'l Lua, arguments: &Arguments<'l>) -> Answer<'l> {
+    let number = operand(arguments, 0)?;
+    let digits = match arguments.len() {
+        1 => 8,
+        _ => operand(arguments, 1)?.cast_signed(),
     };
-    functions.raw_set("tohex", function(lua, "tohex", body)?)
+    let width = digits.unsigned_abs().min(8) as usize;
+    let all = match digits < 0 {
+        true => format!("{number:08X}"),
+        false => format!("{number:08x}"),
+    };
+    text(lua, &all[8 - width..])
 }
 
 /// A number modulo 2^32, rounded to the nearest integer.
-fn operand(arguments: &Arguments, at: usize) -> std::result::Result<u32, Failure> {
+fn operand(arguments: &Arguments<'_>, at: usize) -> std::result::Result<u32, Failure> {
     let number = arguments.number(at)?.round_ties_even();
     if !number.is_finite() {
         return Ok(0);

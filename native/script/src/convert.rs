@@ -1,19 +1,19 @@
 //! Replies as values of Lua, and the other way, by the rules of Redis.
 
 use crate::library::VALUE_STEPS;
+use crate::lua::{Error, Lua, Result, Table, Text, Value as LuaValue};
 use crate::meter::spend;
-use mlua::{Lua, Result, Table, Value as LuaValue};
 use todana_command::Value;
 
 /// Deepest nesting of tables in a reply.
 const DEPTH_MAX: usize = 48;
 
 /// What redis.call returns for a reply. Errors are tables too.
-pub(crate) fn to_lua(lua: &Lua, value: &Value, resp3: bool) -> Result<LuaValue> {
-    let field = |name: &str, value: LuaValue| {
+pub(crate) fn to_lua<'l>(lua: &'l Lua, value: &Value, resp3: bool) -> Result<LuaValue<'l>> {
+    let field = |name: &str, value: LuaValue<'l>| {
         let table = lua.create_table_with_capacity(0, 1)?;
         table.raw_set(name, value)?;
-        Ok::<_, mlua::Error>(LuaValue::Table(table))
+        Ok::<_, Error>(LuaValue::Table(table))
     };
     let text = |text: &[u8]| lua.create_string(text).map(LuaValue::String);
     Ok(match value {
@@ -53,7 +53,7 @@ pub(crate) fn to_lua(lua: &Lua, value: &Value, resp3: bool) -> Result<LuaValue> 
     })
 }
 
-fn sequence(lua: &Lua, values: &[Value], resp3: bool) -> Result<Table> {
+fn sequence<'l>(lua: &'l Lua, values: &[Value], resp3: bool) -> Result<Table<'l>> {
     let table = lua.create_table_with_capacity(values.len(), 0)?;
     for (at, value) in values.iter().enumerate() {
         spend(lua, VALUE_STEPS as u64);
@@ -63,7 +63,12 @@ fn sequence(lua: &Lua, values: &[Value], resp3: bool) -> Result<Table> {
 }
 
 /// The reply for what a script returns. `resp3` is whether the script has chosen RESP3.
-pub(crate) fn from_lua(lua: &Lua, value: &LuaValue, resp3: bool, depth: usize) -> Result<Value> {
+pub(crate) fn from_lua(
+    lua: &Lua,
+    value: &LuaValue<'_>,
+    resp3: bool,
+    depth: usize,
+) -> Result<Value> {
     if !spend(lua, VALUE_STEPS as u64) {
         // The caller sees that the script has to be stopped.
         return Ok(Value::Null);
@@ -84,8 +89,8 @@ pub(crate) fn from_lua(lua: &Lua, value: &LuaValue, resp3: bool, depth: usize) -
     })
 }
 
-fn from_table(lua: &Lua, table: &Table, resp3: bool, depth: usize) -> Result<Value> {
-    let field = |name: &str| table.raw_get::<LuaValue>(name);
+fn from_table(lua: &Lua, table: &Table<'_>, resp3: bool, depth: usize) -> Result<Value> {
+    let field = |name: &str| table.raw_get(name);
     if let LuaValue::String(text) = field("err")? {
         let text = copied(lua, &text);
         let text = text.strip_prefix(b"-").unwrap_or(&text);
@@ -99,17 +104,18 @@ fn from_table(lua: &Lua, table: &Table, resp3: bool, depth: usize) -> Result<Val
         LuaValue::Integer(number) => return Ok(Value::Double(number as f64)),
         _ => {}
     }
-    let pairs = |table: Table| {
+    let pairs = |table: Table<'_>| {
         let mut pairs = Vec::new();
-        for pair in table.pairs::<LuaValue, LuaValue>() {
-            let (key, value) = pair?;
+        let mut before = LuaValue::Nil;
+        while let Some((key, value)) = table.after(&before)? {
             if !spend(lua, VALUE_STEPS as u64) {
                 break;
             }
-            let key = from_lua(lua, &key, resp3, depth)?;
-            pairs.push((key, from_lua(lua, &value, resp3, depth)?));
+            let first = from_lua(lua, &key, resp3, depth)?;
+            pairs.push((first, from_lua(lua, &value, resp3, depth)?));
+            before = key;
         }
-        Ok::<_, mlua::Error>(pairs)
+        Ok::<_, Error>(pairs)
     };
     if let LuaValue::Table(map) = field("map")? {
         return Ok(Value::Map(pairs(map)?));
@@ -131,7 +137,7 @@ fn from_table(lua: &Lua, table: &Table, resp3: bool, depth: usize) -> Result<Val
     }
     let mut values = Vec::new();
     loop {
-        match table.raw_get::<LuaValue>(values.len() + 1)? {
+        match table.raw_get(values.len() + 1)? {
             LuaValue::Nil => return Ok(Value::List(values)),
             value => values.push(from_lua(lua, &value, resp3, depth)?),
         }
@@ -150,7 +156,7 @@ fn whole(number: f64) -> i64 {
     }
 }
 
-fn copied(lua: &Lua, text: &mlua::String) -> Vec<u8> {
+fn copied(lua: &Lua, text: &Text<'_>) -> Vec<u8> {
     let bytes = text.as_bytes();
     match spend(lua, bytes.len() as u64 / 16) {
         true => bytes.to_vec(),

@@ -2,68 +2,29 @@
 
 mod decode;
 
-use crate::library::{Answer, Arguments, Failure, Keys, VALUE_STEPS, function, keys, one, spend};
+use crate::library::{
+    Answer, Arguments, Entries, Failure, Keys, VALUE_STEPS, add, entries, keys, one, spend, text,
+};
+use crate::lua::{Lua, Push, Result, Table, Value};
 use crate::number::general;
+use crate::settings::{DEPTH_MAX, Settings};
 use decode::decode;
-use mlua::{Function, Lua, MultiValue, Result, Table, Value};
 use std::cell::Cell;
-use std::rc::Rc;
 
-/// What scripts may set.
-struct Settings {
-    sparse_convert: Cell<bool>,
-    sparse_ratio: Cell<u32>,
-    sparse_safe: Cell<u32>,
-    encode_depth_max: Cell<usize>,
-    decode_depth_max: Cell<usize>,
-    precision: Cell<usize>,
-    invalid_numbers: Cell<bool>,
-}
-
-/// The name of Lua's function `next`, which scripts may replace, in the registry.
-const NEXT: &str = "todana.next";
-
-/// Deepest nesting that scripts can set.
-const DEPTH_MAX: usize = 1_000;
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            sparse_convert: Cell::new(false),
-            sparse_ratio: Cell::new(2),
-            sparse_safe: Cell::new(10),
-            encode_depth_max: Cell::new(DEPTH_MAX),
-            decode_depth_max: Cell::new(DEPTH_MAX),
-            precision: Cell::new(14),
-            invalid_numbers: Cell::new(false),
-        }
-    }
-}
-
-/// Keeps what the library needs of Lua's own ones, before a script begins.
-pub(crate) fn prepare(lua: &Lua) -> Result<()> {
-    lua.set_named_registry_value(NEXT, lua.globals().raw_get::<Function>("next")?)
-}
-
-pub(crate) fn fill(lua: &Lua, functions: &Table, values: &Table) -> Result<()> {
-    let settings = Rc::new(Settings::default());
-    let add = |name: &'static str, body: fn(&Settings, &Lua, &Arguments) -> Answer| {
-        let settings = settings.clone();
-        let body = move |lua: &Lua, arguments: &Arguments| body(&settings, lua, arguments);
-        functions.raw_set(name, function(lua, name, body)?)
-    };
-    add("encode", |settings, lua, arguments| {
+static FUNCTIONS: Entries = entries! {
+    "encode": |lua, arguments| {
         expect_one(arguments)?;
-        let text = encode(lua, settings, arguments.get(0))?;
-        one(lua, lua.create_string(text)?)
-    })?;
-    add("decode", |settings, lua, arguments| {
+        let encoded = encode(lua, &lua.settings, arguments.get(0))?;
+        text(lua, encoded)
+    },
+    "decode": |lua, arguments| {
         expect_one(arguments)?;
         let text = arguments.bytes(0)?;
         spend(lua, text.len() / 2)?;
-        Ok(MultiValue::from_iter([decode(lua, &text, settings.decode_depth_max.get())?]))
-    })?;
-    add("encode_sparse_array", |settings, lua, arguments| {
+        one(decode(lua, &text, lua.settings.decode_depth_max.get())?)
+    },
+    "encode_sparse_array": |lua, arguments| {
+        let settings = &lua.settings;
         if arguments.len() > 0 {
             settings
                 .sparse_convert
@@ -77,40 +38,49 @@ pub(crate) fn fill(lua: &Lua, functions: &Table, values: &Table) -> Result<()> {
         };
         whole(1, &settings.sparse_ratio)?;
         whole(2, &settings.sparse_safe)?;
-        let now = (
-            settings.sparse_convert.get(),
-            settings.sparse_ratio.get(),
-            settings.sparse_safe.get(),
-        );
-        Ok(mlua::IntoLuaMulti::into_lua_multi(now, lua)?)
-    })?;
-    add("encode_max_depth", |settings, lua, arguments| {
-        depth(&settings.encode_depth_max, lua, arguments)
-    })?;
-    add("decode_max_depth", |settings, lua, arguments| {
-        depth(&settings.decode_depth_max, lua, arguments)
-    })?;
-    add("encode_number_precision", |settings, lua, arguments| {
+        Ok(vec![
+            Value::Boolean(settings.sparse_convert.get()),
+            Value::Integer(settings.sparse_ratio.get().into()),
+            Value::Integer(settings.sparse_safe.get().into()),
+        ])
+    },
+    "encode_max_depth": |lua, arguments| {
+        depth(&lua.settings.encode_depth_max, arguments)
+    },
+    "decode_max_depth": |lua, arguments| {
+        depth(&lua.settings.decode_depth_max, arguments)
+    },
+    "encode_number_precision": |lua, arguments| {
+        let settings = &lua.settings;
         if arguments.len() > 0 {
             settings.precision.set(setting(arguments, 0, 1, 16)?);
         }
-        one(lua, settings.precision.get())
-    })?;
-    add("encode_invalid_numbers", |settings, lua, arguments| {
+        one(whole(settings.precision.get()))
+    },
+    "encode_invalid_numbers": |lua, arguments| {
+        let settings = &lua.settings;
         if arguments.len() > 0 {
             let invalid = !matches!(arguments.get(0), Value::Nil | Value::Boolean(false));
             settings.invalid_numbers.set(invalid);
         }
-        one(lua, settings.invalid_numbers.get())
-    })?;
-    add("decode_invalid_numbers", |_, lua, _| one(lua, false))?;
-    add("encode_keep_buffer", |_, lua, _| one(lua, true))?;
-    values.raw_set("null", Value::NULL)?;
+        one(Value::Boolean(settings.invalid_numbers.get()))
+    },
+    "decode_invalid_numbers": |_, _| one(Value::Boolean(false)),
+    "encode_keep_buffer": |_, _| one(Value::Boolean(true)),
+};
+
+pub(crate) fn fill(lua: &Lua, functions: &Table<'_>, values: &Table<'_>) -> Result<()> {
+    add(lua, functions, FUNCTIONS)?;
+    values.raw_set("null", Value::Null)?;
     values.raw_set("_NAME", "cjson")?;
     values.raw_set("_VERSION", "2.1.0")
 }
 
-fn expect_one(arguments: &Arguments) -> std::result::Result<(), Failure> {
+fn whole<'l>(number: usize) -> Value<'l> {
+    Value::Number(number as f64)
+}
+
+fn expect_one(arguments: &Arguments<'_>) -> std::result::Result<(), Failure> {
     match arguments.len() {
         1 => Ok(()),
         _ => Err(format!("bad argument #1 to '{}' (expected 1 argument)", arguments.name).into()),
@@ -118,7 +88,7 @@ fn expect_one(arguments: &Arguments) -> std::result::Result<(), Failure> {
 }
 
 fn setting(
-    arguments: &Arguments,
+    arguments: &Arguments<'_>,
     at: usize,
     least: usize,
     most: usize,
@@ -134,30 +104,54 @@ fn setting(
     }
 }
 
-fn depth(cell: &Cell<usize>, lua: &Lua, arguments: &Arguments) -> Answer {
+fn depth<'l>(cell: &Cell<usize>, arguments: &Arguments<'_>) -> Answer<'l> {
     if arguments.len() > 0 {
         cell.set(setting(arguments, 0, 1, i32::MAX as usize)?.min(DEPTH_MAX));
     }
-    one(lua, cell.get())
+    one(whole(cell.get()))
 }
 
 /// A table that is being encoded.
-enum Open {
-    Array { table: Table, next: usize, len: usize },
-    Object { table: Table, key: Value },
+enum Open<'a, 'l> {
+    Array { table: Held<'a, 'l>, next: usize, len: usize },
+    Object { table: Held<'a, 'l>, key: Value<'l> },
 }
 
-fn encode(lua: &Lua, settings: &Settings, value: &Value) -> std::result::Result<Vec<u8>, Failure> {
+/// The value to be encoded, or one in it.
+enum Held<'a, 'l> {
+    Whole(&'a Table<'l>),
+    Part(Table<'l>),
+}
+
+impl<'l> std::ops::Deref for Held<'_, 'l> {
+    type Target = Table<'l>;
+
+    fn deref(&self) -> &Table<'l> {
+        match self {
+            Held::Whole(table) => table,
+            Held::Part(table) => table,
+        }
+    }
+}
+
+fn encode<'l>(
+    lua: &'l Lua,
+    settings: &Settings,
+    value: &Value<'l>,
+) -> std::result::Result<Vec<u8>, Failure> {
     let mut out = Vec::new();
-    let mut open: Vec<Open> = Vec::new();
+    let mut open: Vec<Open<'_, 'l>> = Vec::new();
     let mut counted = 0;
-    let next: Function = lua.named_registry_value(NEXT)?;
-    put(lua, settings, value, &mut out, &mut open)?;
+    let function = lua.next()?;
+    match value {
+        Value::Table(table) => put_table(lua, settings, Held::Whole(table), &mut out, &mut open)?,
+        scalar => put(lua, settings, scalar, &mut out)?,
+    }
     while let Some(last) = open.last_mut() {
         // The text is charged as it grows, so that a table that contains itself ends.
         spend(lua, VALUE_STEPS + (out.len() - counted) / 4)?;
         counted = out.len();
-        let value: Value = match last {
+        let value = match last {
             Open::Array { next, len, .. } if *next > *len => {
                 out.push(b']');
                 open.pop();
@@ -173,7 +167,13 @@ fn encode(lua: &Lua, settings: &Settings, value: &Value) -> std::result::Result<
             }
             Open::Object { table, key } => {
                 let is_first = key.is_nil();
-                let (next, value) = next.call::<(Value, Value)>((&*table, &*key))?;
+                let push = |lua: &Lua| {
+                    (&**table).push(lua)?;
+                    (&*key).push(lua)
+                };
+                let mut results = function.call(2, push)?.into_iter();
+                let mut result = || results.next().unwrap_or(Value::Nil);
+                let (next, value) = (result(), result());
                 if next.is_nil() {
                     out.push(b'}');
                     open.pop();
@@ -187,7 +187,12 @@ fn encode(lua: &Lua, settings: &Settings, value: &Value) -> std::result::Result<
                 value
             }
         };
-        put(lua, settings, &value, &mut out, &mut open)?;
+        match value {
+            Value::Table(table) => {
+                put_table(lua, settings, Held::Part(table), &mut out, &mut open)?;
+            }
+            scalar => put(lua, settings, &scalar, &mut out)?,
+        }
     }
     Ok(out)
 }
@@ -195,13 +200,11 @@ fn encode(lua: &Lua, settings: &Settings, value: &Value) -> std::result::Result<
 fn put(
     lua: &Lua,
     settings: &Settings,
-    value: &Value,
+    value: &Value<'_>,
     out: &mut Vec<u8>,
-    open: &mut Vec<Open>,
 ) -> std::result::Result<(), Failure> {
     match value {
-        Value::Nil => out.extend_from_slice(b"null"),
-        Value::LightUserData(pointer) if pointer.0.is_null() => out.extend_from_slice(b"null"),
+        Value::Nil | Value::Null => out.extend_from_slice(b"null"),
         Value::Boolean(true) => out.extend_from_slice(b"true"),
         Value::Boolean(false) => out.extend_from_slice(b"false"),
         Value::Integer(number) => put_number(settings, *number as f64, out)?,
@@ -209,32 +212,39 @@ fn put(
         Value::String(text) => {
             let text = text.as_bytes();
             spend(lua, text.len() / 4)?;
-            put_text(&text, out);
-        }
-        Value::Table(table) => {
-            if open.len() >= settings.encode_depth_max.get() {
-                let depth = open.len() + 1;
-                let text = format!("Cannot serialise, excessive depth ({depth})");
-                return Err(text.into());
-            }
-            let Keys { entries, largest } = keys(lua, table)?;
-            match largest {
-                Some(len) if !is_sparse(settings, len, entries) => {
-                    out.push(b'[');
-                    open.push(Open::Array { table: table.clone(), next: 1, len });
-                }
-                Some(_) if !settings.sparse_convert.get() => {
-                    return Err("Cannot serialise table: excessively sparse array".into());
-                }
-                _ => {
-                    out.push(b'{');
-                    open.push(Open::Object { table: table.clone(), key: Value::Nil });
-                }
-            }
+            put_text(text, out);
         }
         other => {
             let name = other.type_name();
             return Err(format!("Cannot serialise {name}: type not supported").into());
+        }
+    }
+    Ok(())
+}
+
+fn put_table<'a, 'l>(
+    lua: &'l Lua,
+    settings: &Settings,
+    table: Held<'a, 'l>,
+    out: &mut Vec<u8>,
+    open: &mut Vec<Open<'a, 'l>>,
+) -> std::result::Result<(), Failure> {
+    if open.len() >= settings.encode_depth_max.get() {
+        let depth = open.len() + 1;
+        return Err(format!("Cannot serialise, excessive depth ({depth})").into());
+    }
+    let Keys { entries, largest } = keys(lua, &table)?;
+    match largest {
+        Some(len) if !is_sparse(settings, len, entries) => {
+            out.push(b'[');
+            open.push(Open::Array { table, next: 1, len });
+        }
+        Some(_) if !settings.sparse_convert.get() => {
+            return Err("Cannot serialise table: excessively sparse array".into());
+        }
+        _ => {
+            out.push(b'{');
+            open.push(Open::Object { table, key: Value::Nil });
         }
     }
     Ok(())
@@ -259,11 +269,11 @@ fn put_number(
 
 fn put_key(
     settings: &Settings,
-    key: &Value,
+    key: &Value<'_>,
     out: &mut Vec<u8>,
 ) -> std::result::Result<(), Failure> {
     match key {
-        Value::String(text) => put_text(&text.as_bytes(), out),
+        Value::String(text) => put_text(text.as_bytes(), out),
         Value::Integer(_) | Value::Number(_) => {
             let number = match key {
                 Value::Integer(number) => *number as f64,

@@ -1,9 +1,9 @@
 //! Scripts: Lua 5.1 as clients of Redis know it, for a replicated log.
 //!
 //! [`run`] executes one script and returns its reply. It knows neither a store nor a protocol: the
-//! commands of the script go to [`Calls`]. Every run has a new interpreter, so nothing of one
-//! script is seen by the next, and the same script with the same calls has the same result on every
-//! node:
+//! commands of the script go to [`Calls`]. Every run begins with the same memory of the
+//! interpreter, which is copied, so nothing of one script is seen by the next, and the same script
+//! with the same calls has the same result on every node:
 //!
 //! * Work is counted in *steps*, in the interpreter (`lua/README.md`): an instruction is one, and
 //!   whatever takes longer is several. The clock is not asked. A script that exceeds its steps or
@@ -11,27 +11,44 @@
 //! * There is no clock, no environment, no file, and no randomness: `math.random` begins anew with
 //!   each run. Tables are traversed in an order that does not depend on addresses.
 //!
-//! `engine.rs` runs; `prelude.lua` is what a script finds in its environment, beside Lua's own
-//! libraries; `convert.rs` converts values; `json.rs`, `msgpack.rs`, `pack.rs` and `bit.rs` are the
-//! libraries that Redis adds; `meter.rs` is the only file with `unsafe` code: it reads and sets the
-//! interpreter's counters.
+//! `engine.rs` runs; `interpreter.rs` copies the memory, and keeps compiled scripts; `pool.rs` has
+//! the interpreters; `prelude.rs` and `prelude.lua` are what a script finds in its environment,
+//! beside Lua's own libraries; `convert.rs` converts values; `json.rs`, `msgpack.rs`, `pack.rs` and
+//! `bit.rs` are the libraries that Redis adds. `unsafe` code is in `lua.rs`, which binds the
+//! interpreter, `heap.rs`, its memory, and `meter.rs`, its counters.
 
 mod bit;
 mod convert;
 mod engine;
+mod heap;
+mod interpreter;
+mod job;
 mod json;
 mod libraries;
 mod library;
+mod lua;
 mod meter;
 mod msgpack;
 mod number;
 mod pack;
+mod pool;
+mod prelude;
+#[cfg(any(test, feature = "testing"))]
+mod random;
+#[cfg(test)]
+mod reuse_tests;
+mod settings;
 mod shebang;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 #[cfg(test)]
 mod tests;
 
-pub use engine::{Called, Calls, Job, Limits, Outcome, check, run};
-pub use meter::{Stop, set_secret};
+pub use engine::{check, run, run_kept};
+pub use interpreter::Kept;
+pub use job::{Called, Calls, Job, Limits, Outcome, Stop};
+pub use meter::set_secret;
+pub use pool::{Memory, forget_all, memory};
 pub use shebang::{Header, split};
 
 use sha1::{Digest, Sha1};

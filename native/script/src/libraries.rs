@@ -1,10 +1,10 @@
 //! The libraries by name.
 
+use crate::lua::{Lua, Result, Table};
 use crate::{bit, json, msgpack, pack};
-use mlua::{Lua, Result, Table};
 
 /// The functions and the values of a library, `None` if there is none of this name.
-pub(crate) fn library(lua: &Lua, name: &[u8]) -> Result<Option<(Table, Table)>> {
+pub(crate) fn library<'l>(lua: &'l Lua, name: &[u8]) -> Result<Option<(Table<'l>, Table<'l>)>> {
     let (functions, values) = (lua.create_table()?, lua.create_table()?);
     match name {
         b"cjson" => json::fill(lua, &functions, &values)?,

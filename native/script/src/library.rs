@@ -1,11 +1,14 @@
 //! The form of the libraries that are written in Rust.
 
+use crate::lua::{Error, Lua, Native, Result, Returned, Table, Value};
 use crate::meter;
-use mlua::{BorrowedBytes, Function, IntoLua, Lua, MultiValue, Result, Table, Value};
 use std::ops::Deref;
 
 /// What a function of a library returns: values, or the message of an error.
-pub(crate) type Answer = std::result::Result<MultiValue, Failure>;
+pub(crate) type Answer<'l> = std::result::Result<Vec<Value<'l>>, Failure>;
+
+/// A function of a library.
+pub(crate) type Inner = for<'l> fn(&'l Lua, &Arguments<'l>) -> Answer<'l>;
 
 /// Why a function of a library has failed.
 pub(crate) enum Failure {
@@ -14,11 +17,11 @@ pub(crate) enum Failure {
     /// For the script, which gets it as the table of an error.
     Reply(&'static str),
     /// Of the interpreter.
-    Lua(mlua::Error),
+    Lua(Error),
 }
 
-impl From<mlua::Error> for Failure {
-    fn from(error: mlua::Error) -> Failure {
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
         Failure::Lua(error)
     }
 }
@@ -60,29 +63,36 @@ pub(crate) struct Keys {
 
 /// Looks at the keys of a table. It keeps none: the interpreter has a slot for each value that is
 /// in use outside of it, and not for as many as a table may have.
-pub(crate) fn keys(lua: &Lua, table: &Table) -> std::result::Result<Keys, Failure> {
+pub(crate) fn keys(lua: &Lua, table: &Table<'_>) -> std::result::Result<Keys, Failure> {
     let (mut entries, mut largest) = (0, Some(0));
-    for pair in table.pairs::<Value, Value>() {
+    let mut before = Value::Nil;
+    while let Some((key, _)) = table.after(&before)? {
         spend(lua, VALUE_STEPS)?;
         entries += 1;
-        largest = match (largest, pair?.0) {
-            (Some(largest), Value::Integer(at)) if at > 0 => Some((at as usize).max(largest)),
+        largest = match (largest, &key) {
+            (Some(largest), Value::Integer(at)) if *at > 0 => Some((*at as usize).max(largest)),
             _ => None,
         };
+        before = key;
     }
     Ok(Keys { entries, largest: largest.filter(|largest| *largest > 0) })
 }
 
 /// The table of an error.
-pub(crate) fn error_table(lua: &Lua, text: &str) -> Result<Table> {
+pub(crate) fn error_table<'l>(lua: &'l Lua, text: &str) -> Result<Table<'l>> {
     let table = lua.create_table()?;
     table.raw_set("err", text)?;
     Ok(table)
 }
 
 /// One value.
-pub(crate) fn one(lua: &Lua, value: impl IntoLua) -> Answer {
-    Ok(MultiValue::from_iter([value.into_lua(lua)?]))
+pub(crate) fn one(value: Value<'_>) -> Answer<'_> {
+    Ok(vec![value])
+}
+
+/// One text.
+pub(crate) fn text<'l>(lua: &'l Lua, text: impl AsRef<[u8]>) -> Answer<'l> {
+    one(Value::String(lua.create_string(text)?))
 }
 
 /// Longer text is not a number, as in the interpreter.
@@ -101,7 +111,7 @@ pub(crate) fn one_more(results: usize) -> std::result::Result<(), Failure> {
 
 /// The text of an argument. That of a string is not copied, which would be work without a step.
 pub(crate) enum Bytes<'a> {
-    Lent(BorrowedBytes<'a>),
+    Lent(&'a [u8]),
     Made(Vec<u8>),
 }
 
@@ -117,12 +127,12 @@ impl Deref for Bytes<'_> {
 }
 
 /// The arguments of a function.
-pub(crate) struct Arguments {
+pub(crate) struct Arguments<'l> {
     pub(crate) name: &'static str,
-    pub(crate) values: Vec<Value>,
+    pub(crate) values: Vec<Value<'l>>,
 }
 
-impl Arguments {
+impl<'l> Arguments<'l> {
     fn wrong(&self, at: usize, what: &str) -> Failure {
         let got = self.values.get(at).map_or("no value", |value| value.type_name());
         let got = if got == "integer" { "number" } else { got };
@@ -136,7 +146,7 @@ impl Arguments {
             Some(Value::Number(number)) => Ok(*number),
             Some(Value::String(text)) => {
                 let text = text.as_bytes();
-                let short = text.get(..).filter(|text| text.len() <= NUMERAL_BYTES_MAX);
+                let short = Some(text).filter(|text| text.len() <= NUMERAL_BYTES_MAX);
                 let number = short.and_then(|text| std::str::from_utf8(text).ok()).map(str::trim);
                 let number = number.and_then(|text| text.parse().ok());
                 number.ok_or_else(|| self.wrong(at, "number"))
@@ -156,7 +166,7 @@ impl Arguments {
         }
     }
 
-    pub(crate) fn get(&self, at: usize) -> &Value {
+    pub(crate) fn get(&self, at: usize) -> &Value<'l> {
         self.values.get(at).unwrap_or(&Value::Nil)
     }
 
@@ -165,29 +175,55 @@ impl Arguments {
     }
 }
 
-/// A function of a library, for `wrap` of the prelude.
-pub(crate) fn function(
-    lua: &Lua,
+/// What a function of a library returns to `wrap` of the prelude.
+pub(crate) fn answer<'l>(
+    lua: &'l Lua,
     name: &'static str,
-    body: impl Fn(&Lua, &Arguments) -> Answer + 'static,
-) -> Result<Function> {
-    lua.create_function(move |lua, values: MultiValue| {
-        let arguments = Arguments { name, values: values.into_iter().collect() };
-        meter::spend(lua, ARGUMENT_STEPS * arguments.len() as u64);
-        match body(lua, &arguments) {
-            Ok(mut values) => {
-                values.push_front(Value::Boolean(true));
-                Ok(values)
-            }
-            Err(Failure::Message(message)) => {
-                let message = lua.create_string(message)?;
-                Ok(MultiValue::from_iter([Value::Boolean(false), Value::String(message)]))
-            }
-            Err(Failure::Reply(text)) => {
-                let table = error_table(lua, text)?;
-                Ok(MultiValue::from_iter([Value::Boolean(false), Value::Table(table)]))
-            }
-            Err(Failure::Lua(error)) => Err(error),
+    inner: Inner,
+    values: Vec<Value<'l>>,
+) -> Result<Returned<'l>> {
+    let arguments = Arguments { name, values };
+    meter::spend(lua, ARGUMENT_STEPS * arguments.len() as u64);
+    match inner(lua, &arguments) {
+        Ok(mut values) => {
+            values.insert(0, Value::Boolean(true));
+            Ok(Returned::many(values))
         }
-    })
+        Err(Failure::Message(message)) => {
+            let message = lua.create_string(message)?;
+            Ok(Returned::many(vec![Value::Boolean(false), Value::String(message)]))
+        }
+        Err(Failure::Reply(text)) => {
+            let table = error_table(lua, text)?;
+            Ok(Returned::many(vec![Value::Boolean(false), Value::Table(table)]))
+        }
+        Err(Failure::Lua(error)) => Err(error),
+    }
+}
+
+/// A function of a library by its name in errors.
+macro_rules! entry {
+    ($name:literal, $inner:expr) => {
+        crate::lua::Native(|lua, values| crate::library::answer(lua, $name, $inner, values))
+    };
+}
+
+/// The functions of a library by their names.
+macro_rules! entries {
+    ($($name:literal: $inner:expr,)*) => {
+        &[$(($name, crate::library::entry!($name, $inner)),)*]
+    };
+}
+
+pub(crate) use {entries, entry};
+
+/// What `entries!` makes.
+pub(crate) type Entries = &'static [(&'static str, Native)];
+
+/// Adds functions to a table.
+pub(crate) fn add(lua: &Lua, functions: &Table<'_>, entries: Entries) -> Result<()> {
+    for (name, native) in entries {
+        functions.raw_set(*name, lua.native(native)?)?;
+    }
+    Ok(())
 }

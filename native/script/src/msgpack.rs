@@ -2,15 +2,14 @@
 
 mod unpack;
 
-use crate::library::{Answer, Arguments, Failure, Keys, VALUE_STEPS, function, keys, spend};
-use mlua::{Lua, MultiValue, Result, Table, Value};
+use crate::library::{
+    Answer, Arguments, Entries, Failure, Keys, VALUE_STEPS, add, entries, keys, spend, text,
+};
+use crate::lua::{Lua, Result, Table, Value};
 use unpack::{DEPTH_MAX, unpack};
 
-pub(crate) fn fill(lua: &Lua, functions: &Table, values: &Table) -> Result<()> {
-    let add = |name: &'static str, body: fn(&Lua, &Arguments) -> Answer| {
-        functions.raw_set(name, function(lua, name, body)?)
-    };
-    add("pack", |lua, arguments| {
+static FUNCTIONS: Entries = entries! {
+    "pack": |lua, arguments| {
         if arguments.len() == 0 {
             return Err("bad argument #0 to 'pack' (MessagePack pack needs input.)".into());
         }
@@ -18,20 +17,29 @@ pub(crate) fn fill(lua: &Lua, functions: &Table, values: &Table) -> Result<()> {
         for value in &arguments.values {
             pack(lua, value, 0, &mut out)?;
         }
-        Ok(MultiValue::from_iter([Value::String(lua.create_string(out)?)]))
-    })?;
-    add("unpack", |lua, arguments| {
+        text(lua, out)
+    },
+    "unpack": |lua, arguments| {
         let bytes = arguments.bytes(0)?;
-        Ok(MultiValue::from_iter(unpack(lua, &bytes, 0, usize::MAX)?.0))
-    })?;
-    add("unpack_one", |lua, arguments| limited(lua, arguments, Some(1), 1))?;
-    add("unpack_limit", |lua, arguments| limited(lua, arguments, None, 2))?;
+        Ok(unpack(lua, &bytes, 0, usize::MAX)?.0)
+    },
+    "unpack_one": |lua, arguments| limited(lua, arguments, Some(1), 1),
+    "unpack_limit": |lua, arguments| limited(lua, arguments, None, 2),
+};
+
+pub(crate) fn fill(lua: &Lua, functions: &Table<'_>, values: &Table<'_>) -> Result<()> {
+    add(lua, functions, FUNCTIONS)?;
     values.raw_set("_NAME", "cmsgpack")?;
     values.raw_set("_VERSION", "lua-cmsgpack 0.4.0")
 }
 
 /// Unpacks at most a number of values from an offset. Returns first where to continue, or -1.
-fn limited(lua: &Lua, arguments: &Arguments, limit: Option<usize>, offset_at: usize) -> Answer {
+fn limited<'l>(
+    lua: &'l Lua,
+    arguments: &Arguments<'l>,
+    limit: Option<usize>,
+    offset_at: usize,
+) -> Answer<'l> {
     let bytes = arguments.bytes(0)?;
     let limit = match limit {
         Some(limit) => limit as f64,
@@ -56,12 +64,12 @@ fn limited(lua: &Lua, arguments: &Arguments, limit: Option<usize>, offset_at: us
     let (mut values, end) = unpack(lua, &bytes, offset as usize, limit)?;
     let next = if end == bytes.len() { -1 } else { end as i64 };
     values.insert(0, Value::Integer(next));
-    Ok(MultiValue::from_iter(values))
+    Ok(values)
 }
 
 fn pack(
     lua: &Lua,
-    value: &Value,
+    value: &Value<'_>,
     depth: usize,
     out: &mut Vec<u8>,
 ) -> std::result::Result<(), Failure> {
@@ -79,7 +87,7 @@ fn pack(
                 len @ ..0x100 => out.extend_from_slice(&[0xd9, len as u8]),
                 len => put_len(len, 0xda, out),
             }
-            out.extend_from_slice(&text);
+            out.extend_from_slice(text);
         }
         Value::Table(table) if depth < DEPTH_MAX => return put_table(lua, table, depth, out),
         _ => out.push(0xc0),
@@ -89,7 +97,7 @@ fn pack(
 
 fn put_table(
     lua: &Lua,
-    table: &Table,
+    table: &Table<'_>,
     depth: usize,
     out: &mut Vec<u8>,
 ) -> std::result::Result<(), Failure> {
@@ -109,10 +117,11 @@ fn put_table(
         len @ ..16 => out.push(0x80 | len as u8),
         len => put_len(len, 0xde, out),
     }
-    for pair in table.pairs::<Value, Value>() {
-        let (key, value) = pair?;
+    let mut before = Value::Nil;
+    while let Some((key, value)) = table.after(&before)? {
         pack(lua, &key, depth + 1, out)?;
         pack(lua, &value, depth + 1, out)?;
+        before = key;
     }
     Ok(())
 }

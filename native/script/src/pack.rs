@@ -4,8 +4,11 @@
 //! L T` are integers (`i` and `I` with an optional number of bytes), `f d` fractions, `s` a string
 //! that ends with a zero, `cN` N bytes (`c0`: as many as the integer before says), `x` a zero.
 
-use crate::library::{Answer, Arguments, Failure, VALUE_STEPS, function, one, one_more, spend};
-use mlua::{Lua, MultiValue, Result, Table, Value};
+use crate::library::{
+    Answer, Arguments, Entries, Failure, VALUE_STEPS, add, entries, one, one_more, spend,
+    text as one_text,
+};
+use crate::lua::{Lua, Result, Table, Value};
 
 /// Longest integer, in bytes.
 const INTEGER_BYTES_MAX: usize = 32;
@@ -15,10 +18,14 @@ const ALIGNMENT: usize = 8;
 
 type Done<T> = std::result::Result<T, Failure>;
 
-pub(crate) fn fill(lua: &Lua, functions: &Table) -> Result<()> {
-    functions.raw_set("pack", function(lua, "pack", pack)?)?;
-    functions.raw_set("unpack", function(lua, "unpack", unpack)?)?;
-    functions.raw_set("size", function(lua, "size", size)?)
+static FUNCTIONS: Entries = entries! {
+    "pack": pack,
+    "unpack": unpack,
+    "size": size,
+};
+
+pub(crate) fn fill(lua: &Lua, functions: &Table<'_>) -> Result<()> {
+    add(lua, functions, FUNCTIONS)
 }
 
 /// A field of a format.
@@ -122,7 +129,7 @@ fn padding(at: usize, alignment: usize) -> usize {
     }
 }
 
-fn pack(lua: &Lua, arguments: &Arguments) -> Answer {
+fn pack<'l>(lua: &'l Lua, arguments: &Arguments<'l>) -> Answer<'l> {
     let text = arguments.bytes(0)?;
     let mut format = Format::new(lua, &text)?;
     let mut out: Vec<u8> = Vec::new();
@@ -171,7 +178,7 @@ fn pack(lua: &Lua, arguments: &Arguments) -> Answer {
             Field::Zero => out.push(0),
         }
     }
-    one(lua, lua.create_string(out)?)
+    one_text(lua, out)
 }
 
 fn put(little_endian: &[u8], little: bool, out: &mut Vec<u8>) {
@@ -181,7 +188,7 @@ fn put(little_endian: &[u8], little: bool, out: &mut Vec<u8>) {
     }
 }
 
-fn unpack(lua: &Lua, arguments: &Arguments) -> Answer {
+fn unpack<'l>(lua: &'l Lua, arguments: &Arguments<'l>) -> Answer<'l> {
     let (text, data) = (arguments.bytes(0)?, arguments.bytes(1)?);
     let offset = if arguments.len() > 2 { arguments.number(2)? } else { 1.0 };
     if offset < 1.0 {
@@ -189,7 +196,7 @@ fn unpack(lua: &Lua, arguments: &Arguments) -> Answer {
     }
     let mut format = Format::new(lua, &text)?;
     let mut at = offset.min(usize::MAX as f64 / 2.0) as usize - 1;
-    let mut values: Vec<Value> = Vec::new();
+    let mut values: Vec<Value<'l>> = Vec::new();
     spend(lua, data.len() / 16)?;
     while let Some((field, alignment)) = format.next()? {
         spend(lua, VALUE_STEPS)?;
@@ -238,7 +245,7 @@ fn unpack(lua: &Lua, arguments: &Arguments) -> Answer {
         }
     }
     values.push(Value::Integer(at as i64 + 1));
-    Ok(MultiValue::from_iter(values))
+    Ok(values)
 }
 
 fn field_of<const LEN: usize>(bytes: &[u8], little: bool) -> [u8; LEN] {
@@ -263,7 +270,7 @@ fn integer(bytes: &[u8], signed: bool, little: bool) -> f64 {
     ((number << shift).cast_signed() >> shift) as f64
 }
 
-fn size(lua: &Lua, arguments: &Arguments) -> Answer {
+fn size<'l>(lua: &'l Lua, arguments: &Arguments<'l>) -> Answer<'l> {
     let text = arguments.bytes(0)?;
     let mut format = Format::new(lua, &text)?;
     let mut size = 0_usize;
@@ -280,5 +287,5 @@ fn size(lua: &Lua, arguments: &Arguments) -> Answer {
             Field::Text => return Err("variable-length format in sizeof".into()),
         };
     }
-    one(lua, size)
+    one(Value::Number(size as f64))
 }

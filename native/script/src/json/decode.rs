@@ -1,7 +1,7 @@
 //! Text of JSON as values of Lua.
 
 use crate::library::{Failure, VALUE_STEPS, spend};
-use mlua::{Lua, Table, Value};
+use crate::lua::{Lua, Table, Value};
 
 /// What the text has at one place.
 enum Token {
@@ -37,9 +37,9 @@ impl Token {
 }
 
 /// A table that is being filled.
-enum Open {
-    Array(Table, usize),
-    Object(Table, Vec<u8>),
+enum Open<'l> {
+    Array(Table<'l>, usize),
+    Object(Table<'l>, Vec<u8>),
 }
 
 struct Input<'a> {
@@ -51,13 +51,13 @@ struct Input<'a> {
 
 type Decoded<T> = Result<T, Failure>;
 
-pub(super) fn decode(lua: &Lua, text: &[u8], depth_max: usize) -> Decoded<Value> {
+pub(super) fn decode<'l>(lua: &'l Lua, text: &[u8], depth_max: usize) -> Decoded<Value<'l>> {
     // UTF-16 and UTF-32 have zeroes among the first bytes.
     if text.len() >= 2 && (text[0] == 0 || text[1] == 0) {
         return Err("JSON parser does not support UTF-16 or UTF-32".into());
     }
     let mut input = Input { text, at: 0, begin: 0 };
-    let mut open: Vec<Open> = Vec::new();
+    let mut open: Vec<Open<'l>> = Vec::new();
     let mut token = input.next("value")?;
     loop {
         // A value begins.
@@ -66,7 +66,7 @@ pub(super) fn decode(lua: &Lua, text: &[u8], depth_max: usize) -> Decoded<Value>
             Token::Text(text) => Value::String(lua.create_string(text)?),
             Token::Number(number) => Value::Number(number),
             Token::Boolean(flag) => Value::Boolean(flag),
-            Token::Null => Value::NULL,
+            Token::Null => Value::Null,
             Token::ArrayBegin | Token::ObjectBegin => {
                 if open.len() >= depth_max {
                     let (depth, at) = (open.len() + 1, input.begin + 1);

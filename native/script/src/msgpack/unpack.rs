@@ -1,7 +1,7 @@
 //! Bytes of MessagePack as values of Lua.
 
 use crate::library::{Failure, VALUE_STEPS, one_more, spend};
-use mlua::{Lua, Value};
+use crate::lua::{Lua, Value};
 
 /// Tables nested deeper are packed as nil, and refused when they are unpacked.
 pub(super) const DEPTH_MAX: usize = 16;
@@ -12,12 +12,12 @@ const BAD: &str = "Bad data format in input.";
 type Unpacked<T> = Result<T, Failure>;
 
 /// Unpacks values from `offset`, and returns where they end.
-pub(super) fn unpack(
-    lua: &Lua,
+pub(super) fn unpack<'l>(
+    lua: &'l Lua,
     bytes: &[u8],
     offset: usize,
     limit: usize,
-) -> Unpacked<(Vec<Value>, usize)> {
+) -> Unpacked<(Vec<Value<'l>>, usize)> {
     let mut input = Input { lua, bytes, at: offset };
     let mut values = Vec::new();
     while input.at < bytes.len() && values.len() < limit {
@@ -27,13 +27,13 @@ pub(super) fn unpack(
     Ok((values, input.at))
 }
 
-struct Input<'a> {
-    lua: &'a Lua,
+struct Input<'l, 'a> {
+    lua: &'l Lua,
     bytes: &'a [u8],
     at: usize,
 }
 
-impl<'a> Input<'a> {
+impl<'l, 'a> Input<'l, 'a> {
     fn take(&mut self, len: usize) -> Unpacked<&'a [u8]> {
         let end = self.at.checked_add(len).filter(|end| *end <= self.bytes.len());
         let end = end.ok_or(Failure::from(MISSING))?;
@@ -47,7 +47,7 @@ impl<'a> Input<'a> {
         Ok(self.take(len)?.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
 
-    fn value(&mut self, depth: usize) -> Unpacked<Value> {
+    fn value(&mut self, depth: usize) -> Unpacked<Value<'l>> {
         spend(self.lua, VALUE_STEPS)?;
         let byte = self.take(1)?[0];
         Ok(match byte {
@@ -86,17 +86,17 @@ impl<'a> Input<'a> {
         })
     }
 
-    fn long_text(&mut self, len: usize) -> Unpacked<Value> {
+    fn long_text(&mut self, len: usize) -> Unpacked<Value<'l>> {
         let len = self.number(len)?;
         self.text(len as usize)
     }
 
-    fn text(&mut self, len: usize) -> Unpacked<Value> {
+    fn text(&mut self, len: usize) -> Unpacked<Value<'l>> {
         let text = self.take(len)?;
         Ok(Value::String(self.lua.create_string(text)?))
     }
 
-    fn array(&mut self, len: usize, depth: usize) -> Unpacked<Value> {
+    fn array(&mut self, len: usize, depth: usize) -> Unpacked<Value<'l>> {
         let depth = self.enter(len, depth)?;
         let table = self.lua.create_table()?;
         for at in 1..=len {
@@ -106,7 +106,7 @@ impl<'a> Input<'a> {
         Ok(Value::Table(table))
     }
 
-    fn map(&mut self, len: usize, depth: usize) -> Unpacked<Value> {
+    fn map(&mut self, len: usize, depth: usize) -> Unpacked<Value<'l>> {
         let depth = self.enter(len.saturating_mul(2), depth)?;
         let table = self.lua.create_table()?;
         for _ in 0..len {
