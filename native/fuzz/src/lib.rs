@@ -18,6 +18,7 @@ mod memcached;
 mod memcached_binary;
 mod ordered;
 mod resp;
+mod scripts;
 mod snapshot;
 mod table;
 mod tape;
@@ -29,6 +30,7 @@ pub use memcached::memcached;
 pub use memcached_binary::memcached_binary;
 pub use ordered::ordered;
 pub use resp::resp;
+pub use scripts::scripts;
 pub use snapshot::snapshot;
 pub use table::table;
 pub use tape::tape;
@@ -45,6 +47,7 @@ pub const TARGETS: &[Target] = &[
     ("memcached_binary", memcached_binary),
     ("ordered", ordered),
     ("resp", resp),
+    ("scripts", scripts),
     ("snapshot", snapshot),
     ("table", table),
     ("tape", tape),
