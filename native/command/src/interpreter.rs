@@ -37,6 +37,19 @@ pub struct Scripted {
     pub steps: u64,
 }
 
+/// The memory of scripts that do not run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScriptMemory {
+    /// The number of scripts that are remembered.
+    pub scripts: usize,
+    /// Bytes of their sources.
+    pub source_bytes: usize,
+    /// Bytes of the interpreters that wait for a script.
+    pub interpreter_bytes: usize,
+    /// Bytes of compiled scripts among these.
+    pub compiled_bytes: usize,
+}
+
 /// Runs scripts.
 pub trait Interpreter: Send + Sync {
     /// Runs a script. The result follows from the script, the time of the context and the replies
@@ -55,4 +68,6 @@ pub trait Interpreter: Send + Sync {
     fn source(&self, name: &[u8]) -> Option<Arc<[u8]>>;
     /// Forgets all scripts.
     fn forget_all(&self);
+    /// What scripts take of the memory of this node.
+    fn memory(&self) -> ScriptMemory;
 }

@@ -69,7 +69,7 @@ pub use execute::{VALUE_BYTES_MAX, execute, execute_on, prefetch};
 pub use fields::{Fields, NotFields};
 pub use format::{FORMAT_MAX, FORMAT_MIN};
 pub use glob::{Glob, glob};
-pub use interpreter::{Interpreter, ScriptCall, ScriptRecords, Scripted};
+pub use interpreter::{Interpreter, ScriptCall, ScriptMemory, ScriptRecords, Scripted};
 pub use logged::{
     LoggedBatch, admit_logged_batch, decode_batch, encode_batch, execute_logged_batch,
     execute_logged_batch_on, is_batch_logged, is_logged,

@@ -5,6 +5,7 @@ use super::flow::Flow;
 use super::{COMMANDS, ERROR_CODES, REDIS_VERSION};
 use crate::{CommandStats, Host, Persistence, ProtocolName, ServerInfo};
 use std::fmt::Write;
+use todana_command::ScriptMemory;
 
 /// The sections in order, and whether INFO without arguments includes them.
 const SECTIONS: [(&str, bool); 13] = [
@@ -45,7 +46,10 @@ impl<H: Host> Call<'_, '_, H> {
         match section {
             "server" => server(info, self.host.now_us(), self.host.client().redirects),
             "clients" => clients(info, &self.watching()),
-            "memory" => memory(info),
+            "memory" => {
+                let interpreter = self.host.databases().interpreter();
+                memory(info, interpreter.map(|it| it.memory()).unwrap_or_default())
+            }
             "persistence" => persistence(&self.host.persistence(), info),
             "stats" => statistics(info),
             "replication" => self.replication(),
@@ -189,7 +193,7 @@ fn kib(bytes: u64) -> String {
     format!("{:.2}", bytes as f64 / 1024.0)
 }
 
-fn memory(info: &ServerInfo) -> Fields {
+fn memory(info: &ServerInfo, scripts: ScriptMemory) -> Fields {
     let used = used_bytes(info);
     let dataset: u64 = info.databases.iter().map(|it| it.bytes).sum();
     let peak = info.resident_bytes_peak.max(used);
@@ -219,11 +223,12 @@ fn memory(info: &ServerInfo) -> Fields {
         field("allocator_resident", info.resident_bytes),
         field("total_system_memory", info.system_memory_bytes),
         field("total_system_memory_human", human(info.system_memory_bytes)),
-        field("used_memory_lua", 0),
-        field("used_memory_vm_eval", 0),
-        field("used_memory_scripts", 0),
+        field("used_memory_lua", scripts.interpreter_bytes),
+        field("used_memory_vm_eval", scripts.interpreter_bytes),
+        field("used_memory_scripts_eval", scripts.source_bytes),
+        field("used_memory_scripts", scripts.source_bytes),
         field("used_memory_functions", 0),
-        field("number_of_cached_scripts", 0),
+        field("number_of_cached_scripts", scripts.scripts),
         field("number_of_functions", 0),
         field("maxmemory", info.memory_limit_bytes),
         field("maxmemory_human", human(info.memory_limit_bytes)),

@@ -14,9 +14,10 @@ use known::Known;
 use std::sync::Arc;
 use std::sync::Mutex;
 use todana_command::{
-    Context, Interpreter, Player, SCRIPT_UNITS, Script, ScriptCall, ScriptRecords, Scripted, Value,
+    Context, Interpreter, Player, SCRIPT_UNITS, Script, ScriptCall, ScriptMemory, ScriptRecords,
+    Scripted, Value,
 };
-use todana_script::{Called, Calls, Job, Limits, Outcome, Stop, name_of};
+use todana_script::{Called, Calls, Job, Limits, Outcome, Stop, name_of, run, run_kept};
 
 /// Steps of a script that a unit of a command's work counts: a quarter of a microsecond.
 const UNIT_STEPS: u64 = 32;
@@ -55,8 +56,12 @@ impl Interpreter for Lua {
         let (source, keys, arguments) = (script.source, script.keys(), script.arguments());
         let mut calls = TableCalls { context, records, reads: script.reads };
         let job = Job { source, keys, arguments, limits };
-        let (outcome, steps) = todana_script::run(&job, &mut calls);
-        self.known().note(name_of(source), source, steps);
+        let (name, kept) = self.known().begin(source);
+        let (outcome, steps) = match kept {
+            Some(kept) => run_kept(&job, &kept, &mut calls),
+            None => run(&job, &mut calls),
+        };
+        self.known().note(name, steps);
         let (reply, is_stopped) = match outcome {
             Outcome::Reply(reply) => (reply, false),
             Outcome::Stopped(why) => {
@@ -89,6 +94,18 @@ impl Interpreter for Lua {
 
     fn forget_all(&self) {
         *self.known() = Known::default();
+        todana_script::forget_all();
+    }
+
+    fn memory(&self) -> ScriptMemory {
+        let (scripts, source_bytes) = self.known().size();
+        let memory = todana_script::memory();
+        ScriptMemory {
+            scripts,
+            source_bytes,
+            interpreter_bytes: memory.bytes,
+            compiled_bytes: memory.scripts_bytes,
+        }
     }
 }
 

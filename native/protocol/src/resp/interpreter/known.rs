@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use todana_script::name_of;
+use todana_script::{Kept, name_of};
 
 /// Most bytes of all scripts; the oldest are forgotten. A client that names a forgotten one sends
 /// it again after NOSCRIPT.
@@ -14,9 +14,17 @@ const FORGET_PART: u64 = 8;
 /// What a script counts beside its source.
 const SCRIPT_BYTES: usize = 256;
 
+/// Scripts of one length with which a source is compared before its name is computed: the SHA-1 of
+/// 40 KB takes longer than to run it.
+const COMPARED_MAX: usize = 4;
+
+type Name = [u8; 40];
+
 #[derive(Default)]
 pub(super) struct Known {
-    scripts: HashMap<[u8; 40], Entry>,
+    scripts: HashMap<Name, Entry>,
+    /// Those of a length that were used last, the youngest first.
+    by_length: HashMap<usize, Vec<Name>>,
     bytes: usize,
     /// The number of the youngest use.
     clock: u64,
@@ -24,6 +32,7 @@ pub(super) struct Known {
 
 struct Entry {
     source: Arc<[u8]>,
+    kept: Arc<Kept>,
     /// The most steps of its last runs. It decreases slowly, because a script of which only some
     /// runs take long must not pass for a short one.
     steps: Option<u64>,
@@ -31,19 +40,36 @@ struct Entry {
 }
 
 impl Known {
-    /// A script was run.
-    pub(super) fn note(&mut self, name: [u8; 40], source: &[u8], steps: u64) {
+    /// The name of a source, and what the interpreters keep of it. The latter only if it was known
+    /// before: most sources that are run once are not run again.
+    pub(super) fn begin(&mut self, source: &[u8]) -> (Name, Option<Arc<Kept>>) {
+        let name = self.name(source).unwrap_or_else(|| name_of(source));
+        let kept = self.scripts.get(&name).map(|entry| entry.kept.clone());
         self.load(name, source);
+        (name, kept)
+    }
+
+    /// The name of a source that was used lately.
+    fn name(&self, source: &[u8]) -> Option<Name> {
+        let names = self.by_length.get(&source.len())?;
+        let is_it =
+            |name: &&Name| self.scripts.get(*name).is_some_and(|entry| same(&entry.source, source));
+        names.iter().find(is_it).copied()
+    }
+
+    /// A script was run.
+    pub(super) fn note(&mut self, name: Name, steps: u64) {
         if let Some(entry) = self.scripts.get_mut(&name) {
             entry.steps = Some(steps.max(entry.steps.map_or(0, |most| most - most / FORGET_PART)));
         }
     }
 
     /// A script is to be known.
-    pub(super) fn load(&mut self, name: [u8; 40], source: &[u8]) {
+    pub(super) fn load(&mut self, name: Name, source: &[u8]) {
         self.clock += 1;
         if let Some(entry) = self.scripts.get_mut(&name) {
             entry.used = self.clock;
+            self.note_length(name, source.len());
             return;
         }
         let bytes = source.len() + SCRIPT_BYTES;
@@ -54,7 +80,26 @@ impl Known {
             self.forget_oldest();
         }
         self.bytes += bytes;
-        self.scripts.insert(name, Entry { source: source.into(), steps: None, used: self.clock });
+        let (kept, used) = (Arc::default(), self.clock);
+        self.scripts.insert(name, Entry { source: source.into(), kept, steps: None, used });
+        self.note_length(name, source.len());
+    }
+
+    /// The script is the youngest of its length.
+    fn note_length(&mut self, name: Name, length: usize) {
+        let names = self.by_length.entry(length).or_default();
+        match names.iter().position(|it| *it == name) {
+            Some(at) => names[..=at].rotate_right(1),
+            None => {
+                names.truncate(COMPARED_MAX - 1);
+                names.insert(0, name);
+            }
+        }
+    }
+
+    /// The scripts, and their bytes.
+    pub(super) fn size(&self) -> (usize, usize) {
+        (self.scripts.len(), self.bytes)
     }
 
     /// Forgets the older half, so that this happens rarely.
@@ -65,19 +110,29 @@ impl Known {
         self.scripts.retain(|_, entry| entry.used > middle);
         let bytes = |entry: &Entry| entry.source.len() + SCRIPT_BYTES;
         self.bytes = self.scripts.values().map(bytes).sum();
+        self.by_length.retain(|_, names| {
+            names.retain(|name| self.scripts.contains_key(name));
+            !names.is_empty()
+        });
     }
 
     /// The source of a script, by its name in hexadecimal digits of any case.
     pub(super) fn source(&self, name: &[u8]) -> Option<Arc<[u8]>> {
-        let mut name: [u8; 40] = name.try_into().ok()?;
+        let mut name: Name = name.try_into().ok()?;
         name.make_ascii_lowercase();
         self.scripts.get(&name).map(|entry| entry.source.clone())
     }
 
     /// The most steps of the last runs of a script.
     pub(super) fn steps(&self, source: &[u8]) -> Option<u64> {
-        self.scripts.get(&name_of(source))?.steps
+        let name = self.name(source).unwrap_or_else(|| name_of(source));
+        self.scripts.get(&name)?.steps
     }
+}
+
+/// Whether two sources are equal. A client that names a script sends the very bytes that are known.
+fn same(known: &[u8], source: &[u8]) -> bool {
+    std::ptr::eq(known, source) || known == source
 }
 
 #[cfg(test)]
@@ -99,12 +154,30 @@ mod tests {
         assert!(known.source(&name_of(&source(0))).is_none());
         let upper = name_of(b"often used").to_ascii_uppercase();
         assert!(known.source(&upper).is_some() && known.source(b"x").is_none());
-        known.note(name_of(b"often used"), b"often used", 5);
+        known.note(name_of(b"often used"), 5);
         assert_eq!(known.steps(b"often used"), Some(5));
         // A script of which some runs take long is not soon taken for a short one.
         for (steps, most) in [(800, 800), (1, 700), (1, 613), (900, 900), (850, 850)] {
-            known.note(name_of(b"often used"), b"often used", steps);
+            known.note(name_of(b"often used"), steps);
             assert_eq!(known.steps(b"often used"), Some(most));
         }
+    }
+
+    #[test]
+    fn a_source_is_found_by_its_bytes() {
+        let mut known = Known::default();
+        let sources: Vec<_> =
+            (0..20).map(|number| format!("return {number:02}").into_bytes()).collect();
+        for source in &sources {
+            assert!(known.begin(source).1.is_none());
+        }
+        for source in sources.iter().chain(&sources) {
+            let (name, kept) = known.begin(source);
+            assert_eq!(name, name_of(source));
+            assert!(Arc::ptr_eq(&kept.expect("known"), &known.scripts[&name].kept));
+        }
+        assert_eq!(known.size().0, 20);
+        assert!(known.by_length.values().all(|names| names.len() <= COMPARED_MAX));
+        assert_eq!(known.begin(b"return xx").1.map(|_| ()), None);
     }
 }
