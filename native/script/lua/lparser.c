@@ -377,6 +377,7 @@ static void close_func (LexState *ls) {
   ls->fs = fs->prev;
   /* last token read was anchored in defunct function; must reanchor it */
   if (fs) anchor_token(ls);
+  luaH_empty(L, fs->h);  /* Todana: its memory is not kept with the script */
   L->top -= 2;  /* remove table and prototype from the stack */
 }
 

@@ -372,6 +372,17 @@ Table *luaH_new (lua_State *L, int narray, int nhash) {
 }
 
 
+/* Todana: gives back the memory of a table that is not needed any more */
+void luaH_empty (lua_State *L, Table *t) {
+  if (t->node != dummynode)
+    luaM_freearray(L, t->node, sizenode(t), Node);
+  luaM_freearray(L, t->array, t->sizearray, TValue);
+  t->array = NULL;
+  t->sizearray = 0;
+  setnodevector(L, t, 0);
+}
+
+
 void luaH_free (lua_State *L, Table *t) {
   if (t->node != dummynode)
     luaM_freearray(L, t->node, sizenode(t), Node);

@@ -31,6 +31,9 @@ const GROWTH_BYTES: usize = 256 << 10;
 const SPREAD: usize = 4;
 const SPREAD_BYTES: usize = 64 << 20;
 
+/// Addresses are reserved for scripts of this many bytes at least.
+const USUAL_BYTES: usize = 64 << 20;
+
 /// The head of the region.
 #[repr(C)]
 struct Control {
@@ -111,8 +114,10 @@ fn list_for(len: usize) -> (usize, usize) {
 }
 
 impl Heap {
-    /// A heap for scripts of at most `bytes_max` bytes; `None` if the system has no addresses left.
+    /// A heap for scripts of at most `bytes_max` bytes, or of those that are usual; `None` if the
+    /// system has no addresses left.
     pub(crate) fn new(bytes_max: usize) -> Option<Heap> {
+        let bytes_max = bytes_max.max(USUAL_BYTES);
         let wanted = bytes_max.saturating_mul(SPREAD).saturating_add(2 * SPREAD_BYTES);
         let reserved = wanted.min(8 << 30).next_multiple_of(GROWTH_BYTES);
         // SAFETY: it asks for new addresses, which nobody may use yet.

@@ -175,8 +175,17 @@ impl Interpreter {
         self.lua.heap().check();
     }
 
-    /// Gives back what only a large script needed.
-    pub(crate) fn shrink(&mut self) {
+    /// Gives back what only a large script needed, before the interpreter waits for another.
+    pub(crate) fn rest(&mut self) {
+        /// Bytes that it may have meanwhile.
+        const RESTING_BYTES: usize = 2 << 20;
+        if self.lua.heap().usable() > RESTING_BYTES {
+            self.restore();
+        }
+    }
+
+    /// Makes the memory that without a script.
+    fn restore(&mut self) {
         let counts = self.image.counts;
         if let Some(bytes) = self.lua.heap().overwrite(self.image.bytes.len()) {
             bytes.copy_from_slice(&self.image.bytes);
@@ -290,7 +299,7 @@ impl Interpreter {
         most: usize,
         id: Option<u64>,
     ) -> std::result::Result<Option<Place>, Uncompiled> {
-        self.shrink();
+        self.restore();
         self.lua.heap().limit(most);
         self.lua.prepare();
         let all = budget.saturating_add(slack);

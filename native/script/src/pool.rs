@@ -83,6 +83,7 @@ pub(crate) fn give_back(mut taken: Taken) {
     let Some(mut interpreter) = taken.0.take() else { return };
     let all = ALL.load(Ordering::Relaxed).max(1);
     interpreter.forget(SCRIPTS_BYTES_MAX / all);
+    interpreter.rest();
     let thread = std::thread::current().id();
     let mut idle = idle();
     if idle.len() < IDLE_MAX {

@@ -64,3 +64,18 @@ fn forgotten_scripts_are_compiled_again() {
         assert!(crate::memory().scripts_bytes <= 16 << 20, "{:?}", crate::memory());
     }
 }
+
+/// What a large script took is not kept.
+#[test]
+fn a_large_script_leaves_no_memory_behind() {
+    let source = "local t = {} for i = 1, 14 do t[i] = ('x'):rep(1000000 + i) end return #t";
+    let limits = Limits { steps: 100_000_000, bytes: 16 << 20 };
+    let job = Job { source: source.as_bytes(), keys: &[], arguments: &[], limits };
+    for _ in 0..3 {
+        let outcome = run_kept(&job, &Kept::default(), &mut Answers).0;
+        assert_eq!(outcome, Outcome::Reply(Value::Integer(14)));
+        let memory = crate::memory();
+        let most = memory.scripts_bytes + memory.interpreters * (3 << 20);
+        assert!(memory.bytes <= most, "{memory:?}");
+    }
+}
