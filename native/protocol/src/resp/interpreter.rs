@@ -10,7 +10,7 @@ use super::request::{Request, ScriptLimits, pairs};
 use super::spec::{CONTAINER, NOSCRIPT, WRITE};
 use super::table::Name;
 use super::unsupported;
-use known::Known;
+use known::{Found, Known, Name as ScriptName};
 use std::sync::Arc;
 use std::sync::Mutex;
 use todana_command::{
@@ -42,6 +42,17 @@ impl Lua {
         // A panic leaves it as it was before or after a change.
         self.known.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
+
+    /// The name of a source that is perhaps known.
+    fn name(&self, source: &[u8]) -> Option<ScriptName> {
+        let found = self.known().find(source);
+        match found {
+            Found::Known(name) => Some(name),
+            Found::Unknown => None,
+            // Others do not wait for it.
+            Found::Perhaps => Some(name_of(source)),
+        }
+    }
 }
 
 impl Interpreter for Lua {
@@ -56,7 +67,8 @@ impl Interpreter for Lua {
         let (source, keys, arguments) = (script.source, script.keys(), script.arguments());
         let mut calls = TableCalls { context, records, reads: script.reads };
         let job = Job { source, keys, arguments, limits };
-        let (name, kept) = self.known().begin(source);
+        let name = self.name(source).unwrap_or_else(|| name_of(source));
+        let kept = self.known().begin(name, source);
         let (outcome, steps) = match kept {
             Some(kept) => run_kept(&job, &kept, &mut calls),
             None => run(&job, &mut calls),
@@ -77,13 +89,14 @@ impl Interpreter for Lua {
     }
 
     fn probable_units(&self, script: &Script<'_>) -> u64 {
-        let steps = self.known().steps(script.source).unwrap_or(script.steps_max);
+        let name = self.name(script.source);
+        let steps = name.and_then(|name| self.known().steps(&name)).unwrap_or(script.steps_max);
         SCRIPT_UNITS.saturating_add(steps / UNIT_STEPS)
     }
 
     fn load(&self, source: &[u8]) -> Result<[u8; 40], Vec<u8>> {
         todana_script::check(source)?;
-        let name = name_of(source);
+        let name = self.name(source).unwrap_or_else(|| name_of(source));
         self.known().load(name, source);
         Ok(name)
     }

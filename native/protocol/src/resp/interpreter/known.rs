@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use todana_script::{Kept, name_of};
+use todana_script::Kept;
 
 /// Most bytes of all scripts; the oldest are forgotten. A client that names a forgotten one sends
 /// it again after NOSCRIPT.
@@ -18,7 +18,15 @@ const SCRIPT_BYTES: usize = 256;
 /// 40 KB takes longer than to run it.
 const COMPARED_MAX: usize = 4;
 
-type Name = [u8; 40];
+pub(super) type Name = [u8; 40];
+
+/// A source in the list of scripts, without its SHA-1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Known(Name),
+    Unknown,
+    Perhaps,
+}
 
 #[derive(Default)]
 pub(super) struct Known {
@@ -40,21 +48,24 @@ struct Entry {
 }
 
 impl Known {
-    /// The name of a source, and what the interpreters keep of it. The latter only if it was known
-    /// before: most sources that are run once are not run again.
-    pub(super) fn begin(&mut self, source: &[u8]) -> (Name, Option<Arc<Kept>>) {
-        let name = self.name(source).unwrap_or_else(|| name_of(source));
+    /// A script is to be run. Returns what the interpreters keep of it, if it was known before:
+    /// most sources that are run once are not run again.
+    pub(super) fn begin(&mut self, name: Name, source: &[u8]) -> Option<Arc<Kept>> {
         let kept = self.scripts.get(&name).map(|entry| entry.kept.clone());
         self.load(name, source);
-        (name, kept)
+        kept
     }
 
-    /// The name of a source that was used lately.
-    fn name(&self, source: &[u8]) -> Option<Name> {
-        let names = self.by_length.get(&source.len())?;
+    /// The name of a source, if it can be found without SHA-1.
+    pub(super) fn find(&self, source: &[u8]) -> Found {
+        let Some(names) = self.by_length.get(&source.len()) else { return Found::Unknown };
         let is_it =
             |name: &&Name| self.scripts.get(*name).is_some_and(|entry| same(&entry.source, source));
-        names.iter().find(is_it).copied()
+        match names.iter().find(is_it) {
+            Some(name) => Found::Known(*name),
+            None if names.len() < COMPARED_MAX => Found::Unknown,
+            None => Found::Perhaps,
+        }
     }
 
     /// A script was run.
@@ -124,9 +135,8 @@ impl Known {
     }
 
     /// The most steps of the last runs of a script.
-    pub(super) fn steps(&self, source: &[u8]) -> Option<u64> {
-        let name = self.name(source).unwrap_or_else(|| name_of(source));
-        self.scripts.get(&name)?.steps
+    pub(super) fn steps(&self, name: &Name) -> Option<u64> {
+        self.scripts.get(name)?.steps
     }
 }
 
@@ -138,6 +148,7 @@ fn same(known: &[u8], source: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use todana_script::name_of;
 
     #[test]
     fn the_oldest_scripts_are_forgotten() {
@@ -155,29 +166,38 @@ mod tests {
         let upper = name_of(b"often used").to_ascii_uppercase();
         assert!(known.source(&upper).is_some() && known.source(b"x").is_none());
         known.note(name_of(b"often used"), 5);
-        assert_eq!(known.steps(b"often used"), Some(5));
+        assert_eq!(known.steps(&name_of(b"often used")), Some(5));
         // A script of which some runs take long is not soon taken for a short one.
         for (steps, most) in [(800, 800), (1, 700), (1, 613), (900, 900), (850, 850)] {
             known.note(name_of(b"often used"), steps);
-            assert_eq!(known.steps(b"often used"), Some(most));
+            assert_eq!(known.steps(&name_of(b"often used")), Some(most));
         }
     }
 
     #[test]
     fn a_source_is_found_by_its_bytes() {
         let mut known = Known::default();
-        let sources: Vec<_> =
-            (0..20).map(|number| format!("return {number:02}").into_bytes()).collect();
-        for source in &sources {
-            assert!(known.begin(source).1.is_none());
-        }
-        for source in sources.iter().chain(&sources) {
-            let (name, kept) = known.begin(source);
-            assert_eq!(name, name_of(source));
-            assert!(Arc::ptr_eq(&kept.expect("known"), &known.scripts[&name].kept));
+        let source = |number: u32| format!("return {number:02}").into_bytes();
+        for number in 0..20 {
+            let source = source(number);
+            let name = name_of(&source);
+            let is_full = number >= COMPARED_MAX as u32;
+            let expected = if is_full { Found::Perhaps } else { Found::Unknown };
+            assert_eq!(known.find(&source), expected);
+            assert!(known.begin(name, &source).is_none());
+            for _ in 0..2 {
+                assert_eq!(known.find(&source), Found::Known(name));
+                let kept = known.begin(name, &source).expect("known");
+                assert!(Arc::ptr_eq(&kept, &known.scripts[&name].kept));
+            }
         }
         assert_eq!(known.size().0, 20);
+        // An older one is found again once it was used.
+        let (old, name) = (source(3), name_of(&source(3)));
+        assert_eq!(known.find(&old), Found::Perhaps);
+        assert!(known.begin(name, &old).is_some());
+        assert_eq!(known.find(&old), Found::Known(name));
         assert!(known.by_length.values().all(|names| names.len() <= COMPARED_MAX));
-        assert_eq!(known.begin(b"return xx").1.map(|_| ()), None);
+        assert_eq!(known.find(b"another length"), Found::Unknown);
     }
 }
