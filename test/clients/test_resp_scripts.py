@@ -146,7 +146,8 @@ PAGE = (served.ROOT / "docs" / "scripts.md").read_text()
 
 @pytest.mark.todana_only
 @pytest.mark.parametrize("row, call", [
-    ("an empty body", ""), ("GET, INCR, EXISTS", "'GET', KEYS[1]"), ("GET, INCR, EXISTS", "'INCR', KEYS[1]"),
+    ("an empty body", ""), ("GET of a missing key, INCR, EXISTS", "'GET', KEYS[1]"),
+    ("GET of a missing key, INCR, EXISTS", "'INCR', KEYS[1]"),
     ("DEL", "'DEL', KEYS[1]"), ("SET", "'SET', KEYS[1], i"),
 ])
 def test_a_script_has_the_steps_of_the_page(resp, row, call):
