@@ -9,10 +9,10 @@
 %%
 %% So each member asks the others once a second for the terms of the entries
 %% that they have applied (todana_log_terms), and less often while it applies
-%% none. If they contradict its own, a
-%% member stops that is not one of a majority that agrees. It asks before it
-%% starts, too, because Ra changes the log as soon as it runs. It names the
-%% cause, and changes no file: a person decides which records are wanted.
+%% none. If they contradict its own, a member stops that is not one of a
+%% majority that agrees. It asks before it starts, too, because Ra changes the
+%% log as soon as it runs. It names the cause, and changes no file: a person
+%% decides which records are wanted.
 -module(todana_agreement).
 -moduledoc false.
 -behaviour(gen_server).
