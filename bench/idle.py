@@ -38,13 +38,13 @@ def run(plan, say, *, before=None) -> list[dict]:
 def measure(name, program, seconds) -> dict:
     """CPU time in percent of a core, and wake-ups a second, of one process."""
     with contextlib.ExitStack() as stack:
-        started = {"memory": memory, "durable": durable, "member": members, "redis": redis}[name](program, stack)
+        nodes = {"memory": memory, "durable": durable, "member": members, "redis": redis}[name](program, stack)
         time.sleep(SETTLE_S)
-        before = [usage(server.pid) for server in started]
+        before = [usage(server.pid) for server in nodes]
         time.sleep(seconds)
-        after = [usage(server.pid) for server in started]
+        after = [usage(server.pid) for server in nodes]
         spent = [[end - begin for begin, end in zip(*pair)] for pair in zip(before, after)]
-    count = len(started) * seconds
+    count = len(nodes) * seconds
     return {
         "cpu_percent": round(100 * sum(cpu for cpu, _ in spent) / count, 3),
         "wakeups_per_s": round(sum(wakeups for _, wakeups in spent) / count, 1),

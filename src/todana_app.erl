@@ -76,8 +76,7 @@ durable(#{
         ),
         #{seed := Seed} = Opened,
         ok ?= todana_named_databases:check(Opened, Databases),
-        Numbers = todana_kyoto_database:durable_numbers(Databases),
-        {ok, {Seed, [N || {N, true} <- lists:enumerate(0, Numbers)]}}
+        {ok, {Seed, todana_named_databases:durable(Databases)}}
     end.
 
 %% The databases outlive the application. Their type and order cannot change

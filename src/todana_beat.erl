@@ -10,7 +10,7 @@
 -moduledoc false.
 -behaviour(gen_server).
 
--export([start_link/0, flush/0]).
+-export([start_link/0, flush/0, interval_ms/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 -define(INTERVAL_MS, 1_000).
@@ -26,6 +26,10 @@
 -spec start_link() -> gen_server:start_ret().
 start_link() ->
     gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
+
+-doc "Between two beats.".
+-spec interval_ms() -> pos_integer().
+interval_ms() -> ?INTERVAL_MS.
 
 -doc """
 Drops the beats that have come while the caller waited for something: one look

@@ -13,8 +13,6 @@
 
 %% Removing a record takes two microseconds or less.
 -define(RECORDS_PER_SLICE, 256).
-%% Of `todana_beat', which is no reason to sweep more often than was asked for.
--define(BEAT_MS, 1_000).
 
 -record(state, {
     interval_ms :: pos_integer(),
@@ -61,8 +59,10 @@ handle_info(_Message, State) ->
 -spec swept(#state{}) -> #state{}.
 swept(#state{written = Before, interval_ms = IntervalMs} = State) ->
     _ = sweep_tables(),
+    %% The beat is no reason to sweep more often than was asked for.
+    MayRest = IntervalMs < todana_beat:interval_ms(),
     case todana_nif:sweep_rest() of
-        Before when Before =/= none, IntervalMs < ?BEAT_MS -> State;
+        Before when Before =/= none, MayRest -> State;
         Written -> again(State#state{written = Written})
     end.
 

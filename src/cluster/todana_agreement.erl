@@ -141,7 +141,8 @@ handle_info(beat, #state{asking = Asking, beats = Beats} = State) ->
     ok = todana_beat:flush(),
     New = State#state{beats = Beats + 1},
     IsDue = Beats rem ?IDLE_BEATS =:= 0 orelse
-        {todana_log_terms:ranges(), others()} =/= State#state.agreed,
+        {todana_log_terms:ranges(), todana_members:connected()} =/=
+            State#state.agreed,
     case Asking of
         none when IsDue ->
             Opened = todana_data_dir:opened(),
@@ -155,14 +156,10 @@ handle_info({'DOWN', _, process, Pid, Result}, #state{asking = Pid} = State) ->
 handle_info(_Message, State) ->
     {noreply, State}.
 
-%% The other members that this node is connected to.
--spec others() -> [node()].
-others() -> [N || N <- todana_members:known(), lists:member(N, nodes())].
-
 -spec compare_and_exit(todana_data_dir:opened()) -> no_return().
 compare_and_exit(#{cluster := Cluster}) ->
     Members = todana_members:known(),
-    Others = others(),
+    Others = todana_members:connected(),
     case todana_log_terms:ranges() of
         [_ | _] = Own when Others =/= [] ->
             Verdict = judge(Own, ask(Others, Cluster), length(Members)),

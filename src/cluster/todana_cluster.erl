@@ -248,7 +248,7 @@ has_most(unknown) ->
     {error, "the log of this node is not open yet: try again"};
 has_most(Own) ->
     Others = without_strangers(
-        [N || N <- todana_members:known(), lists:member(N, nodes())]
+        todana_members:connected()
     ),
     Answers = erpc:multicall(
         Others, todana_members, log_end, [], ?LOG_END_TIMEOUT_MS

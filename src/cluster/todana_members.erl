@@ -5,9 +5,9 @@
 -module(todana_members).
 -moduledoc false.
 
--export([server/1, leader/0, facts/0, is_elector/0, voters/1, known/0, listed/0,
-         list/1, list/2, read_index/2, is_confirmed/0, await/2, confirmed/0,
-         written/0, log_end/0, votes/0]).
+-export([server/1, leader/0, facts/0, is_elector/0, voters/1, known/0,
+         listed/0, connected/0, list/1, list/2, read_index/2, is_confirmed/0,
+         await/2, confirmed/0, written/0, log_end/0, votes/0]).
 -export([command/1, ask/1, add/2, promote/2, remove/1, elect/0, transfer/1,
          force_alone/0, is_alone/0]).
 
@@ -108,7 +108,11 @@ known() ->
         unknown -> [node()]
     end.
 
--doc "The same, unless this node does not know it now.".
+-doc "Those of the other members that this node is connected to.".
+-spec connected() -> [node()].
+connected() -> [N || N <- known(), lists:member(N, nodes())].
+
+-doc "The same as `known/0`, unless this node does not know it now.".
 -spec listed() -> {ok, [node()]} | unknown.
 listed() ->
     {Name, _} = todana_ra:server(),

@@ -88,7 +88,7 @@ handle_info(beat, #state{beats = Beats, options = Options} = State) ->
     ok = todana_beat:flush(),
     Opened = todana_data_dir:opened(),
     ok = connect(Opened),
-    Connected = connected(),
+    Connected = todana_members:connected(),
     NowMs = erlang:monotonic_time(millisecond),
     %% What it announces was there in two looks, a second apart.
     IsDue = NowMs - State#state.confirmed_ms >= ?CONFIRM_MS_MIN,
@@ -156,7 +156,7 @@ proved_leader() ->
 -spec terminate(term(), #state{}) -> ok.
 terminate(_Reason, _State) ->
     Opened = todana_data_dir:opened(),
-    ok = confirm(Opened, connected()),
+    ok = confirm(Opened, todana_members:connected()),
     todana_confirmed:keep(Opened).
 
 -spec confirm(todana_data_dir:opened(), [node()]) -> ok.
@@ -164,10 +164,6 @@ confirm(#{joining := [_ | _]}, _Connected) ->
     ok;
 confirm(Opened, Connected) ->
     todana_confirmed:announce(Opened, Connected).
-
-%% The other members that this node is connected to.
--spec connected() -> [node()].
-connected() -> [N || N <- todana_members:known(), lists:member(N, nodes())].
 
 %% A connection attempt may take seconds.
 -spec connect(todana_data_dir:opened()) -> ok.
@@ -204,7 +200,7 @@ work(AsksNow, Opened, Options) ->
         %% One that knows no leader takes long to answer.
         Work <- [
             {{ask, N}, fun() -> leave_if_removed(N, Opened) end}
-         || N <- connected()
+         || N <- todana_members:connected()
         ] ++ [{strangers, fun() -> find_strangers(Opened) end}]
     ].
 
@@ -281,7 +277,7 @@ leave_if_removed(Asked, #{cluster := Cluster, uid := UId} = Opened) ->
 %% name of a member, and none of its records.
 -spec find_strangers(todana_data_dir:opened()) -> ok.
 find_strangers(#{cluster := Cluster}) ->
-    Others = connected(),
+    Others = todana_members:connected(),
     Answers = erpc:multicall(
         Others, todana_admission, cluster, [], ?TIMEOUT_MS
     ),

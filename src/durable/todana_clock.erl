@@ -118,7 +118,7 @@ begin_time(Opened) ->
 -spec begin_in_cluster() -> ok | {error, term()}.
 begin_in_cluster() ->
     %% The leader is one of them, since it has just answered.
-    Others = [N || N <- todana_members:known(), lists:member(N, nodes())],
+    Others = todana_members:connected(),
     Answers = lists:zip(Others, erpc:multicall(
         Others, ?MODULE, clocks, [], ?ASK_TIMEOUT_MS
     )),

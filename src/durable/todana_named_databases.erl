@@ -11,7 +11,7 @@
 -module(todana_named_databases).
 -moduledoc false.
 
--export([check/2, in_memory/1, bytes/1]).
+-export([check/2, durable/1, in_memory/1, bytes/1]).
 
 -define(FILE_NAME, "databases").
 
@@ -36,7 +36,7 @@ check(#{data_dir := Directory} = Opened, Databases) ->
         true ->
             ok;
         [Number | _] ->
-            {error, in_memory(Number, Directory)};
+            {error, was_durable(Number, Directory)};
         {error, [First | _] = Sentence} when is_integer(First) ->
             {error, Sentence};
         {error, Reason} ->
@@ -95,13 +95,14 @@ named(Databases) ->
         Name =/= "db0.kch"
     ].
 
+-doc "The numbers of the durable ones.".
 -spec durable([todana_kyoto_database:database()]) -> [0..15].
 durable(Databases) ->
     Numbers = todana_kyoto_database:durable_numbers(Databases),
     [Number || {Number, true} <- lists:enumerate(0, Numbers)].
 
--spec in_memory(0..15, file:filename()) -> string().
-in_memory(Number, Directory) ->
+-spec was_durable(0..15, file:filename()) -> string().
+was_durable(Number, Directory) ->
     sentence("databases: database ~b was kept on disk in ~ts, and is to be "
              "kept in memory now, where its old records would come back at "
              "each start: keep it on disk (`db~b.kch`), or use another data "
