@@ -60,8 +60,8 @@ pub trait Interpreter: Send + Sync {
         context: Context,
         records: &mut dyn ScriptRecords,
     ) -> Scripted;
-    /// The units of work that a script will probably take, as this node knows it.
-    fn probable_units(&self, script: &Script<'_>) -> u64;
+    /// The units of the steps that a script will probably take, as this node knows it.
+    fn probable_step_units(&self, script: &Script<'_>) -> u64;
     /// Remembers a script, and returns its name; or an error for the client.
     fn load(&self, source: &[u8]) -> Result<[u8; 40], Vec<u8>>;
     /// The source of a script by its name, if this node remembers it.

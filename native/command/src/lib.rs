@@ -90,6 +90,6 @@ pub use value::Value;
 pub use watch::{LoggedSeen, LoggedWatch, Watch, watch};
 pub use wire::{Malformed, Scratch};
 pub use work::{
-    BATCH_UNITS_MAX, LONG_UNITS, SCRIPT_UNITS, estimated_units, own_units, probable_units,
+    BATCH_UNITS_MAX, LONG_UNITS, estimated_units, own_units, probable_script_units, probable_units,
     units_of_transaction,
 };

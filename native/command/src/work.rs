@@ -36,7 +36,7 @@ use crate::databases::{DATABASES, DatabaseMap};
 use crate::keys::SCAN_RECORDS_MAX;
 use crate::plan::Batch;
 use crate::scope::{Across, Scope};
-use crate::{Command, Databases, Fields, Set, dump};
+use crate::{Command, Databases, Fields, Script, Set, dump};
 use todana_table::{Keyspace, Table};
 
 /// Maximum number of units of one batch: some 16 milliseconds.
@@ -46,7 +46,7 @@ pub const BATCH_UNITS_MAX: u64 = 65_536;
 pub const LONG_UNITS: u64 = 1_024;
 
 /// The units of a script that does nothing: its interpreter has to be made.
-pub const SCRIPT_UNITS: u64 = 400;
+const SCRIPT_UNITS: u64 = 400;
 
 /// Keys that RANGE may skip in a batch, in which it cannot continue later.
 pub(crate) const BATCH_RANGE_SPARE_KEYS: u64 = 1_024;
@@ -306,7 +306,7 @@ pub fn estimated_units(command: &Command<'_>, table: &Table, enough: u64) -> u64
 }
 
 /// The units that a batch probably takes, if its databases are as they are now: an estimate that
-/// need not go beyond `enough` units. Scripts count as in their last runs.
+/// need not go beyond `enough` units. The steps of scripts count as in their last runs.
 pub fn probable_units(batch: &Batch<'_>, databases: &Databases, enough: u64) -> u64 {
     let mut units = batch.other_units.saturating_add(batch.watches.len() as u64 * WATCH_UNITS);
     for (database, command) in batch.commands {
@@ -314,14 +314,25 @@ pub fn probable_units(batch: &Batch<'_>, databases: &Databases, enough: u64) -> 
             break;
         }
         units = units.saturating_add(match command {
-            Command::Script(script) => {
-                databases.interpreter().map_or(1, |it| it.probable_units(script))
-            }
+            Command::Script(script) => probable_script_units(script, databases),
             _ if *database >= DATABASES => 1,
             _ => estimated_units(command, databases.table(*database), enough),
         });
     }
     units
+}
+
+/// The units that a script probably takes: those of its words, and of its steps as this node knows
+/// them.
+pub fn probable_script_units(script: &Script<'_>, databases: &Databases) -> u64 {
+    let steps = databases.interpreter().map_or(0, |it| it.probable_step_units(script));
+    units_of_script(script).saturating_add(steps)
+}
+
+/// The units of a script without its steps.
+fn units_of_script(script: &Script<'_>) -> u64 {
+    let bytes = script.words.iter().map(|word| word.len()).sum::<usize>();
+    SCRIPT_UNITS + script.words.len() as u64 + copied(bytes + script.source.len())
 }
 
 /// The units of a command, without those that depend on records.
@@ -359,10 +370,7 @@ fn units_on(command: &Command<'_>, table_len: u64, shards: u64) -> u64 {
             1 + copied(value.len() + new.map_or(0, <[u8]>::len))
         }
         // Its own work is bounded by its steps, which all scripts of a batch share.
-        Command::Script(ref script) => {
-            let bytes = script.words.iter().map(|word| word.len()).sum::<usize>();
-            SCRIPT_UNITS + script.words.len() as u64 + copied(bytes + script.source.len())
-        }
+        Command::Script(ref script) => units_of_script(script),
         Command::Rename { .. } | Command::Copy { .. } | Command::Move { .. } => 3,
         Command::GetMany { keys } | Command::Exists { keys } | Command::NoteAccess { keys } => {
             keys.len() as u64

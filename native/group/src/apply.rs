@@ -17,7 +17,7 @@ use todana_command::cause::{self, Writer};
 use todana_command::{
     Access, Command, Context, Databases, Error, LONG_UNITS, NullReply, Refusal, Reply, Scratch,
     Status, Tape, decode_batch, estimated_units, execute, execute_logged_batch,
-    execute_logged_batch_on, execute_on,
+    execute_logged_batch_on, execute_on, probable_script_units,
 };
 use todana_table::{Keyspace, PREFETCH_KEYS_MAX, Table};
 
@@ -685,8 +685,7 @@ impl Execution<'_> {
     #[inline]
     fn units_of(&self, home: u64, command: &Command<'_>) -> u64 {
         if let Command::Script(script) = command {
-            let interpreter = self.around.databases.interpreter();
-            return interpreter.map_or(1, |it| it.probable_units(script));
+            return probable_script_units(script, self.around.databases);
         }
         self.table(home).map_or(1, |table| estimated_units(command, table, LONG_UNITS))
     }

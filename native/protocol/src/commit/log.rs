@@ -5,6 +5,7 @@ use super::values::builds_values;
 use super::{NotDone, Ran};
 use todana_command::{
     Command, Context, DATABASES, Databases, LONG_UNITS, estimated_units, is_logged,
+    probable_script_units,
 };
 use todana_group::{Gate, LONG_UNITS_MAX, Submit, plain_units, read_in_one_load};
 
@@ -141,7 +142,7 @@ impl Log<'_> {
     pub(super) fn work(&self, database: usize, command: &Command<'_>) -> Work {
         match command {
             Command::Script(script) => {
-                let units = self.databases.interpreter().map_or(0, |it| it.probable_units(script));
+                let units = probable_script_units(script, self.databases);
                 Work { units, of_scripts: units }
             }
             _ if database >= DATABASES => Work { units: 1, of_scripts: 0 },

@@ -14,8 +14,7 @@ use known::{Found, Known, Name as ScriptName};
 use std::sync::Arc;
 use std::sync::Mutex;
 use todana_command::{
-    Context, Interpreter, Player, SCRIPT_UNITS, Script, ScriptCall, ScriptMemory, ScriptRecords,
-    Scripted, Value,
+    Context, Interpreter, Player, Script, ScriptCall, ScriptMemory, ScriptRecords, Scripted, Value,
 };
 use todana_script::{Called, Calls, Job, Limits, Outcome, Stop, name_of, run, run_kept};
 
@@ -88,10 +87,10 @@ impl Interpreter for Lua {
         Scripted { reply, is_stopped, steps }
     }
 
-    fn probable_units(&self, script: &Script<'_>) -> u64 {
+    fn probable_step_units(&self, script: &Script<'_>) -> u64 {
         let name = self.name(script.source);
         let steps = name.and_then(|name| self.known().steps(&name)).unwrap_or(script.steps_max);
-        SCRIPT_UNITS.saturating_add(steps / UNIT_STEPS)
+        steps / UNIT_STEPS
     }
 
     fn load(&self, source: &[u8]) -> Result<[u8; 40], Vec<u8>> {

@@ -5,7 +5,7 @@
 //! long. A script for the log takes no time here.
 
 use crate::Host;
-use todana_command::{Batch, LONG_UNITS, Script, probable_units};
+use todana_command::{Batch, LONG_UNITS, Script, probable_script_units, probable_units};
 
 /// Whether a script may run now.
 pub(super) fn may_run<H: Host>(database: usize, script: &Script<'_>, host: &mut H) -> bool {
@@ -13,7 +13,7 @@ pub(super) fn may_run<H: Host>(database: usize, script: &Script<'_>, host: &mut 
     if host.is_playing() || databases.is_durable(database) && !script.reads {
         return true;
     }
-    let units = databases.interpreter().map_or(0, |it| it.probable_units(script));
+    let units = probable_script_units(script, databases);
     host.begin_work(units >= LONG_UNITS)
 }
 

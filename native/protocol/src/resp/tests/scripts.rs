@@ -535,6 +535,24 @@ fn a_script_asks_before_it_begins_and_says_whether_it_probably_takes_long() {
 }
 
 #[test]
+fn the_words_of_a_script_count_for_its_turn() {
+    let (mut host, mut session) = (host(), RespSession::default());
+    let ask = |session: &mut _, host: &mut FakeHost, keys: usize, arguments: usize| {
+        let words = "w ".repeat(keys + arguments);
+        ask(session, host, &format!(r#"EVAL "return 1" {keys} {words}"#));
+        std::mem::take(&mut host.work)
+    };
+    ask(&mut session, &mut host, 0, 0);
+    // 1,024 units take long: a script has 400, a word one, and so have some steps.
+    for (keys, arguments, is_long) in
+        [(0, 0, false), (300, 300, false), (500, 0, false), (700, 0, true), (0, 700, true)]
+    {
+        let work = ask(&mut session, &mut host, keys, arguments);
+        assert_eq!(work, [(is_long, true)], "{keys} and {arguments}");
+    }
+}
+
+#[test]
 fn a_transaction_asks_before_it_begins_and_says_whether_it_probably_takes_long() {
     let long = format!("EXISTS {}", "k ".repeat(2_000));
     for (command, is_long) in [("SET k 5", false), (long.trim(), true)] {
