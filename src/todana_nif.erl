@@ -104,6 +104,7 @@
     lock_file/2,
     unlock_file/1,
     disk_free/1,
+    extend_file/2,
     group_open/1,
     group_close/0,
     group_attach/1,
@@ -622,6 +623,10 @@ unlock_file(_) -> erlang:nif_error(not_loaded).
 -spec disk_free(Path :: binary()) ->
     {ok, non_neg_integer()} | {error, Sentence :: binary()}.
 disk_free(_) -> erlang:nif_error(not_loaded).
+
+-spec extend_file(Path :: binary(), Bytes :: non_neg_integer()) ->
+    ok | {error, Sentence :: binary()}.
+extend_file(_, _) -> erlang:nif_error(not_loaded).
 
 -spec group_open(#{atom() => pos_integer() | auto}) ->
     ok | no_durable_databases.

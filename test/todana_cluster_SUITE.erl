@@ -805,7 +805,7 @@ log_file(Letter, Config) ->
     lists:last([
         File
      || File <- lists:sort(filelib:wildcard(Pattern)),
-        filelib:file_size(File) > 1_000
+        byte_size(todana_log_writer:read_used(File)) > 1_000
     ]).
 
 logs(Letter, Config) ->
@@ -819,7 +819,7 @@ logs(Letter, Config) ->
 %% Changes a byte in the middle of a record.
 flip(File) ->
     {ok, Bytes} = file:read_file(File),
-    At = byte_size(Bytes) div 2,
+    At = byte_size(todana_log_writer:read_used(File)) div 2,
     <<Before:At/binary, Byte, After/binary>> = Bytes,
     ok = file:write_file(File, [Before, Byte bxor 1, After]).
 

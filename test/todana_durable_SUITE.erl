@@ -598,7 +598,8 @@ files_are_checked(Config) ->
     [
         begin
             {ok, Bytes} = file:read_file(File),
-            Place = trunc(byte_size(Bytes) * Part / 10),
+            Used = byte_size(todana_log_writer:read_used(File)),
+            Place = trunc(Used * Part / 10),
             <<Before:Place/binary, Byte, After/binary>> = Bytes,
             Flipped = [Before, Byte bxor 4, After],
             ok = file:write_file(File, Flipped),

@@ -1,11 +1,15 @@
 %% Logs that a power failure has torn, or something else has damaged. The files
-%% are written here, byte by byte as Ra writes them.
+%% are written here, byte by byte as Ra writes them: each log once as it is, and
+%% once with room for records to come in its files.
 -module(todana_log_tail_tests).
 
 -include_lib("eunit/include/eunit.hrl").
 
 -define(UID, (todana_log_writer:uid())).
 -define(SECTOR_BYTES, 512).
+-define(ROOM_BYTES, 8_000).
+%% Of a record, before its data.
+-define(HEAD_BYTES, 27).
 
 %% ------------------------------------------------------------- always ---
 
@@ -90,12 +94,60 @@ a_torn_last_record_is_cut_test() ->
      || Bytes <- [1, 2, 3, 7, 26, 27, 400]
     ].
 
-zeros_at_the_end_are_no_damage_test() ->
-    with_log([{1, batches(1, 5)}], fun(Directory) ->
-        {ok, Bytes} = file:read_file(wal(Directory, 1)),
-        ok = file:write_file(wal(Directory, 1), [Bytes, <<0:8000>>]),
+%% No bit of a confirmed record may be taken for what the power has torn,
+%% wherever the record ends, and also if its last bytes are zeros, but not all
+%% that it has of a sector.
+a_flipped_bit_of_the_last_record_is_refused_test_() ->
+    {timeout, 120, fun a_flipped_bit_of_the_last_record_is_refused/0}.
+
+a_flipped_bit_of_the_last_record_is_refused() ->
+    [
+        with_log([{1, batches(1, 3) ++ [Last]}], fun(Directory) ->
+            Offset = offset(Directory, 1, 4),
+            flip(Directory, 1, Offset + In, Bit),
+            ?assertMatch({{error, {damaged, _, Offset, _}}, _},
+                         {mend(Directory, always), {Beyond, Zeros, In, Bit}})
+        end)
+     || Beyond <- [-1, 0, 1, 4, 100], Zeros <- [0, 1, 3],
+        Beyond =< 0 orelse Zeros < Beyond,
+        Last <- [last_record(Beyond, Zeros)],
+        In <- lists:seq(0, ?HEAD_BYTES - 1) ++ [300],
+        Bit <- lists:seq(0, 7),
+        %% Ra's sign that the log was cut before, which has no checksum.
+        {In, Bit} =/= {0, 7}
+    ].
+
+the_last_sector_of_such_a_record_may_be_torn_test() ->
+    [
+        with_log([{1, batches(1, 3) ++ [Last]}], fun(Directory) ->
+            Offset = offset(Directory, 1, 4),
+            End = Offset + ?HEAD_BYTES + byte_size(element(2, Last)),
+            Sector = (End - 1) div ?SECTOR_BYTES * ?SECTOR_BYTES,
+            zero(Directory, 1, Sector, End),
+            ?assertEqual({ok, Beyond, Zeros},
+                         {mend(Directory, always), Beyond, Zeros}),
+            ?assertEqual(3, last(Directory))
+        end)
+     || Beyond <- [0, 1, 3, 4, 5, 100], Zeros <- [0, 1, 3],
+        Beyond =:= 0 orelse Zeros < Beyond,
+        Last <- [last_record(Beyond, Zeros)]
+    ].
+
+%% A record behind three others, which ends `Beyond' bytes behind a sector, with
+%% this number of zeros.
+last_record(Beyond, Zeros) ->
+    Before = 5 + 5 + byte_size(?UID) + 24 - ?HEAD_BYTES + lists:sum([
+        ?HEAD_BYTES + byte_size(Data) || {_, Data} <- batches(1, 3)
+    ]),
+    End = (Before + 1_000) div ?SECTOR_BYTES * ?SECTOR_BYTES + Beyond,
+    Bytes = End - Before - ?HEAD_BYTES - Zeros,
+    {4, <<(binary:copy(~"x", Bytes))/binary, 0:Zeros/unit:8>>}.
+
+room_alone_is_no_damage_test() ->
+    with_log([{1, batches(1, 5)}, {2, []}], fun(Directory) ->
+        Before = contents(Directory),
         ?assertEqual(ok, mend(Directory, always)),
-        ?assertEqual([], kept(Directory))
+        ?assertEqual({Before, []}, {contents(Directory), kept(Directory)})
     end).
 
 %% Any sectors of the last write are missing, as its first ones or in between.
@@ -411,6 +463,16 @@ silently(Do) ->
     try Do() after logger:set_primary_config(level, Level) end.
 
 with_log(Files, Do) ->
+    _ = [
+        begin
+            _ = put(room_bytes, RoomBytes),
+            with_files(Files, Do)
+        end
+     || RoomBytes <- [0, ?ROOM_BYTES]
+    ],
+    ok.
+
+with_files(Files, Do) ->
     Name = io_lib:format("todana_log_tail-~s-~b",
                          [os:getpid(), erlang:unique_integer([positive])]),
     Directory = filename:join("_build/test/log_tail",
@@ -429,7 +491,10 @@ with_log(Files, Do) ->
 wal(Directory, Number) -> todana_log_writer:wal(Directory, Number).
 
 write_wal(Directory, Number, Records) ->
-    todana_log_writer:write_wal(Directory, Number, with_term(Records)).
+    ok = todana_log_writer:write_wal(Directory, Number, with_term(Records)),
+    file:write_file(wal(Directory, Number), room(), [append]).
+
+room() -> <<0:(get(room_bytes))/unit:8>>.
 
 with_term(Records) -> [{Index, 1, Data} || {Index, Data} <- Records].
 
@@ -504,13 +569,17 @@ lose_sectors(Directory, Number, From, Bytes) ->
     rand:uniform(2) =:= 1 andalso zero(Directory, Number, From, Next),
     lose_sectors(Directory, Number, Next, Bytes).
 
-flip(Directory, Number, At) ->
+flip(Directory, Number, At) -> flip(Directory, Number, At, 4).
+
+flip(Directory, Number, At, Bit) ->
     {ok, Bytes} = file:read_file(wal(Directory, Number)),
     <<Before:At/binary, Byte, After/binary>> = Bytes,
     ok = file:write_file(
-        wal(Directory, Number), [Before, Byte bxor 16, After]
+        wal(Directory, Number), [Before, Byte bxor (1 bsl Bit), After]
     ).
 
 truncate(Directory, Number, To) ->
     {ok, Bytes} = file:read_file(wal(Directory, Number)),
-    ok = file:write_file(wal(Directory, Number), binary:part(Bytes, 0, To)).
+    ok = file:write_file(
+        wal(Directory, Number), [binary:part(Bytes, 0, To), room()]
+    ).

@@ -1,8 +1,10 @@
-%% Files of a log, written byte by byte as Ra writes them: for tests.
+%% Files of a log, written byte by byte as Ra writes them, and what Ra has
+%% written: for tests.
 -module(todana_log_writer).
 
 -export([uid/0, server/1, write_config/1, opened/2]).
 -export([wal/2, write_wal/3, write_segment/3]).
+-export([read_used/1]).
 
 uid() -> <<"TODANA0_0123456789ABCDEF0123">>.
 
@@ -68,3 +70,16 @@ write_segment(Directory, Number, Records) ->
     ),
     ok = ra_log_segment:close(Segment),
     File.
+
+%% A file without the zeros at its end, which may be room for records to come.
+read_used(File) ->
+    {ok, Bytes} = file:read_file(File),
+    binary:part(Bytes, 0, used(Bytes, byte_size(Bytes))).
+
+used(_Bytes, 0) ->
+    0;
+used(Bytes, End) ->
+    case binary:at(Bytes, End - 1) of
+        0 -> used(Bytes, End - 1);
+        _ -> End
+    end.

@@ -223,6 +223,7 @@ end_starter(_) ->
 mark(#state{is_marking = false, answered = Load} = State) when Load =/= none ->
     Opened = todana_data_dir:opened(),
     ok = todana_log_mark:renew(Opened),
+    ok = todana_log_extent:renew(Opened),
     Applied = todana_nif:group_applied(),
     case {Applied, todana_disk:on_disk(Opened, Applied)} of
         {Applied, Applied} = Same when Same =:= State#state.marked -> State;

@@ -12,6 +12,10 @@
 %% writer it does not know; here each of them is damage, unless nothing but
 %% zeros follows.
 %%
+%% The end of a file may be room for records to come, which todana_log_extent
+%% makes: zeros. So a file ends with its last byte that is not zero, or with a
+%% few zeros that belong to a record.
+%%
 %% Behind damage, further records are found by the bytes of their header, a
 %% plausible index and their checksum. They tell how much was written after the
 %% damaged record.
@@ -28,6 +32,12 @@
 -define(SECTOR_BYTES, 512).
 %% How far the index of a later record may be from the last good one.
 -define(INDEX_DISTANCE_MAX, (1 bsl 24)).
+%% The data of a record ends with a process in most cases, whose last four bytes
+%% tell its node from an earlier one of the name. They are not zero, unless the
+%% node has no name: then they are, and further eight may be.
+-define(END_ZEROS_MAX, 3).
+-define(NAMELESS, "nonode@nohost").
+-define(NAMELESS_END_ZEROS_MAX, 12).
 
 -type entry() :: #{
     index := non_neg_integer(),
@@ -41,7 +51,7 @@
     offset := non_neg_integer(),
     %% A part of the record was never written: see has_hole/3.
     is_torn := boolean(),
-    %% The file ends within the record.
+    %% The file ends within the record, or has only zeros from there on.
     is_short := boolean(),
     %% What can still be read behind it.
     behind := [entry()]
@@ -50,6 +60,7 @@
 -type log_record() :: {non_neg_integer(), non_neg_integer(), binary()}.
 -type found() :: log_record() | none.
 -type scanned() :: #{
+    %% Without room for records to come.
     bytes := non_neg_integer(),
     first := entry() | none,
     last := entry() | none,
@@ -107,13 +118,33 @@ scan_records(Bytes, UId, Offset, First, Last, Lowest) ->
         {ok, {Index, _, _} = Record, Next} ->
             scan_records(Bytes, UId, Next, First, Record, min(Index, Lowest));
         bad ->
+            Written = written(Bytes, Offset, byte_size(Bytes)),
             #{
-                bytes => byte_size(Bytes),
+                bytes => Written,
                 first => entry(First),
                 last => entry(Last),
                 lowest => Lowest,
-                damage => damage(Bytes, Offset, Last)
+                damage => damage(Bytes, Offset, Written, Last)
             }
+    end.
+
+%% Where the bytes between these offsets end without their last zeros.
+-spec written(binary(), pos_integer(), pos_integer()) -> pos_integer().
+written(_Bytes, From, To) when To =< From ->
+    From;
+written(Bytes, From, To) ->
+    Start = max(From, To - ?SECTOR_BYTES),
+    case is_zero(Bytes, Start, To) of
+        true -> written(Bytes, From, Start);
+        false -> last_byte(Bytes, To)
+    end.
+
+%% The same, if there is another byte than zeros.
+-spec last_byte(binary(), pos_integer()) -> pos_integer().
+last_byte(Bytes, To) ->
+    case binary:at(Bytes, To - 1) of
+        0 -> last_byte(Bytes, To - 1);
+        _ -> To
     end.
 
 %% The first record of a file names its writer, and no other does.
@@ -157,26 +188,25 @@ body_at(Bytes, Offset) ->
 
 %% ---------------------------------------------------------------- damage ---
 
--spec damage(binary(), pos_integer(), found()) -> damage() | none.
-damage(Bytes, Offset, Last) ->
-    case is_zero(Bytes, Offset, byte_size(Bytes)) of
-        %% The end, or room that was never written.
-        true ->
-            none;
-        false ->
-            Lowest = case Last of
-                none -> none;
-                {Index, _, _} -> Index
-            end,
-            {End, Behind} = behind(Bytes, Offset, Lowest),
-            IsShort = Behind =:= [] andalso ends_within(Bytes, Offset),
-            #{
-                offset => Offset,
-                is_torn => IsShort orelse has_hole(Bytes, Offset, End),
-                is_short => IsShort,
-                behind => Behind
-            }
-    end.
+-spec damage(binary(), pos_integer(), pos_integer(), found()) ->
+    damage() | none.
+damage(_Bytes, Offset, Offset, _Last) ->
+    none;
+damage(Bytes, Offset, Written, Last) ->
+    Lowest = case Last of
+        none -> none;
+        {Index, _, _} -> Index
+    end,
+    {First, Behind} = behind(Bytes, Offset, Lowest),
+    IsPart = Behind =/= [] orelse not is_whole(Bytes, Offset, Written),
+    IsShort = IsPart andalso Behind =:= [] andalso
+        ends_within(Bytes, Offset, Written),
+    #{
+        offset => Offset,
+        is_torn => IsShort orelse IsPart andalso has_hole(Bytes, Offset, First),
+        is_short => IsShort,
+        behind => Behind
+    }.
 
 %% The readable records behind the one at this offset, and where the first of
 %% them begins.
@@ -280,20 +310,50 @@ has_zero_sector(Bytes, At, End) ->
     is_zero(Bytes, At, min(Next, byte_size(Bytes))) orelse
         has_zero_sector(Bytes, Next, End).
 
-%% A record whose length alone is damaged has its checksum up to the end of the
-%% file.
--spec ends_within(binary(), pos_integer()) -> boolean().
-ends_within(Bytes, Offset) ->
+%% Whether the file ends within the record. No entry is without data.
+-spec ends_within(binary(), pos_integer(), pos_integer()) -> boolean().
+ends_within(Bytes, Offset, Written) ->
     {Head, Length} = head(Bytes, Offset),
-    Summed = Offset + Head - 16,
+    End = Offset + Head + Length,
+    Length =:= 0 orelse End > byte_size(Bytes) orelse
+        End > Written + end_zeros_max(Bytes, End).
+
+%% How many zeros the record may have that ends here.
+-spec end_zeros_max(binary(), pos_integer()) -> pos_integer().
+end_zeros_max(Bytes, End) ->
+    Before = End - ?NAMELESS_END_ZEROS_MAX - length(?NAMELESS),
     case Bytes of
-        <<_:(Summed - 8)/binary, Checksum:32, _:32, Rest/binary>>
-          when byte_size(Rest) >= 16 ->
-            byte_size(Rest) - 16 < Length andalso
-                erlang:adler32(Rest) =/= Checksum;
-        _ ->
-            true
+        <<_:Before/binary, ?NAMELESS, _/binary>> -> ?NAMELESS_END_ZEROS_MAX;
+        _ -> ?END_ZEROS_MAX
     end.
+
+%% Whether the length alone of the last record is damaged: it has its checksum
+%% up to the end of the file.
+-spec is_whole(binary(), pos_integer(), pos_integer()) -> boolean().
+is_whole(Bytes, Offset, Written) ->
+    {Head, _} = head(Bytes, Offset),
+    Summed = Offset + Head - 16,
+    To = min(Written + ?NAMELESS_END_ZEROS_MAX, byte_size(Bytes)),
+    case Bytes of
+        <<_:(Summed - 8)/binary, Checksum:32, _:32, _/binary>>
+          when Written >= Summed + 16 ->
+            <<_:Summed/binary, Data:(To - Summed)/binary, _/binary>> = Bytes,
+            Sums = checksums(Data, Written - Summed, To - Summed),
+            lists:member(Checksum, Sums);
+        _ ->
+            false
+    end.
+
+%% The checksums of the first bytes, up to each of these offsets.
+-spec checksums(binary(), pos_integer(), pos_integer()) -> [non_neg_integer()].
+checksums(Bytes, From, To) ->
+    First = erlang:adler32(binary:part(Bytes, 0, From)),
+    lists:foldl(
+        fun(At, [Sum | _] = Sums) ->
+            [erlang:adler32(Sum, binary:part(Bytes, At, 1)) | Sums]
+        end,
+        [First], lists:seq(From, To - 1)
+    ).
 
 -spec is_zero(binary(), non_neg_integer(), non_neg_integer()) -> boolean().
 is_zero(_Bytes, From, To) when From >= To ->

@@ -19,9 +19,10 @@
 %% confirmed. If the medium or a program damaged it, cutting may lose confirmed
 %% writes. Two things tell a torn record:
 %%
-%% - A part of it was never written. The file grows with each write, so a sector
-%%   that is missing reads as zeros, or the file ends within the record. A
-%%   flipped bit or a strange byte does not look like that.
+%% - A part of it was never written. Behind the last write there was the end of
+%%   the file, or room that reads as zeros (todana_log_extent), so a sector that
+%%   is missing reads as zeros, or the file ends within the record. A flipped
+%%   bit or a strange byte does not look like that.
 %% - At most as many batches are behind it as are on their way at once: the
 %%   batch after those is sent when the first of them is confirmed. A batch that
 %%   was sent again, since it took long, counts once. With more of them behind
@@ -47,8 +48,9 @@
 %% In both, a bad record is of no interest if the next file with records begins
 %% at its index or an earlier one: the records were written again there, after
 %% the log had failed. With `always' the same holds for a record that an earlier
-%% file ends within: the length of a file was on disk before it had a successor,
-%% so the record was never written to its end.
+%% file ends within, or that has only zeros from some place on: the bytes of a
+%% file and its length were on disk before it had a successor, so the record was
+%% never written to its end.
 %%
 %% All else is refused, with the file and the offset. `repair' then cuts at the
 %% first bad record because a person asked for it.

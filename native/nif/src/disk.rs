@@ -1,5 +1,5 @@
 //! The data directory, as far as Erlang cannot look after it: a lock that ends with the process,
-//! and the free space.
+//! the free space, and room at the end of a file that another descriptor writes to.
 
 use crate::atoms;
 use parking_lot::Mutex;
@@ -107,4 +107,41 @@ fn free_bytes(directory: &[u8]) -> std::io::Result<u64> {
     #[allow(clippy::unnecessary_cast, reason = "the types differ between systems")]
     let (blocks, block_bytes) = (figures.f_bavail as u64, figures.f_frsize as u64);
     Ok(blocks.saturating_mul(block_bytes))
+}
+
+/// `extend_file(Path, Bytes) -> ok | {error, Sentence}`: synchronizes a file, and makes it this
+/// long, with zeros, unless it is longer. Nothing of it changes, also if somebody writes to it
+/// meanwhile.
+#[rustler::nif(schedule = "DirtyIo")]
+fn extend_file<'a>(env: Env<'a>, file: Binary<'a>, bytes: u64) -> Term<'a> {
+    match extend(path(&file), bytes) {
+        Ok(()) => atoms::ok().encode(env),
+        Err(error) => (atoms::error(), error.to_string()).encode(env),
+    }
+}
+
+/// `file:allocate/3` would not do: where the file system has no `fallocate`, it may write bytes
+/// where somebody else just did.
+#[cfg(target_os = "linux")]
+fn extend(path: &Path, bytes: u64) -> std::io::Result<()> {
+    use std::os::fd::AsRawFd;
+
+    let file = OpenOptions::new().write(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
+    file.sync_data()?;
+    let present = file.metadata()?.len();
+    let Some(missing) = bytes.checked_sub(present).filter(|missing| *missing > 0) else {
+        return Ok(());
+    };
+    let from = libc::off_t::try_from(present).map_err(std::io::Error::other)?;
+    let length = libc::off_t::try_from(missing).map_err(std::io::Error::other)?;
+    // SAFETY: the descriptor is open, and no memory is involved.
+    match unsafe { libc::fallocate(file.as_raw_fd(), 0, from, length) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn extend(_path: &Path, _bytes: u64) -> std::io::Result<()> {
+    Err(std::io::ErrorKind::Unsupported.into())
 }
