@@ -50,11 +50,13 @@
     a_client_learns_the_ports_that_are_not_in_the_map/1,
     wait_counts_members_that_are_up/1,
     a_format_is_written_that_all_members_read/1,
+    batches_of_several_members_become_one_entry/1,
     keys_keep_the_node_of_their_identifiers/1
 ]).
 %% Called in the peer nodes
 -export([start/2, set/2, add/2, get/1, get/2, spoil/1]).
 -export([index/0, read_after/1, put_identifiers/0, identifiers/0]).
+-export([add_at_once/3]).
 -export([put_old_identifier/0]).
 
 -define(WAIT_MS, 60_000).
@@ -108,6 +110,7 @@ all() ->
         a_client_learns_the_ports_that_are_not_in_the_map,
         wait_counts_members_that_are_up,
         a_format_is_written_that_all_members_read,
+        batches_of_several_members_become_one_entry,
         keys_keep_the_node_of_their_identifiers
     ].
 
@@ -1147,6 +1150,47 @@ cluster([First | Others], Config) ->
 
 is_open(Node) -> maps:get(state, rpc(Node, todana, info, [])) =:= serving.
 
+%% Writers of all members, and then the leader is killed below them.
+batches_of_several_members_become_one_entry(Config) ->
+    [A, _, C] = Nodes = cluster([a, b, c], Config),
+    Figures = fun() -> rpc(C, todana_nif, group_info, []) end,
+    #{batches := Batches, applied_index := Index} = Figures(),
+    ok = at_once([fun() -> ok = call(Node, add_at_once, [Node, 8, 50]) end
+                  || Node <- Nodes]),
+    Total = 8 * 50,
+    [
+        await(fun() -> call(At, get, [Node]) =:= {ok, Total} end)
+     || At <- Nodes, Node <- Nodes
+    ],
+    #{batches := More, applied_index := Last, format_used := 5} = Figures(),
+    %% Each of them would be an entry.
+    ?assert(More - Batches > Last - Index),
+    ?assertMatch({ok, _}, verify(A)),
+    Leader = rpc(A, todana_members, leader, []),
+    Left = Nodes -- [Leader],
+    Kill = fun() -> timer:sleep(50), kill(Leader) end,
+    ok = at_once([Kill | [
+        fun() -> ok = call(Node, add_at_once, [Node, 8, 50]) end
+     || Node <- Left
+    ]]),
+    %% An increment without an answer is done once, or not at all.
+    [
+        await(fun() ->
+            [{ok, Count}, Same] = [call(At, get, [Node]) || At <- Left],
+            Same =:= {ok, Count} andalso Count > Total andalso
+                Count =< 2 * Total
+        end)
+     || Node <- Left
+    ].
+
+at_once(Funs) ->
+    Monitors = [element(2, spawn_monitor(Fun)) || Fun <- Funs],
+    _ = [
+        receive {'DOWN', Monitor, process, _, Why} -> normal = Why end
+     || Monitor <- Monitors
+    ],
+    ok.
+
 %% A member that announces nothing reads the first format.
 a_format_is_written_that_all_members_read(Config) ->
     [A, B, C] = cluster([a, b, c], Config),
@@ -1340,6 +1384,15 @@ add(Key, Number) ->
         _ = todana:update_counter(table(), Key, Number, #{initial => 0}),
         ok
     end).
+
+%% Processes that increment a counter this number of times each.
+add_at_once(Key, Processes, Times) ->
+    Add = fun() -> [_ = add(Key, 1) || _ <- lists:seq(1, Times)] end,
+    Monitors = [
+        element(2, spawn_monitor(Add)) || _ <- lists:seq(1, Processes)
+    ],
+    _ = [receive {'DOWN', Monitor, _, _, _} -> ok end || Monitor <- Monitors],
+    ok.
 
 get(Key) -> outcome(fun() -> todana:get(table(), Key) end).
 

@@ -108,11 +108,10 @@ a_flipped_bit_of_the_last_record_is_refused() ->
             ?assertMatch({{error, {damaged, _, Offset, _}}, _},
                          {mend(Directory, always), {Beyond, Zeros, In, Bit}})
         end)
-     || Beyond <- [-1, 0, 1, 4, 100], Zeros <- [0, 1, 3],
+     || Beyond <- [-1, 0, 1, 4], Zeros <- [0, 3],
         Beyond =< 0 orelse Zeros < Beyond,
         Last <- [last_record(Beyond, Zeros)],
-        In <- lists:seq(0, ?HEAD_BYTES - 1) ++ [300],
-        Bit <- lists:seq(0, 7),
+        In <- lists:seq(0, ?HEAD_BYTES - 1) ++ [300], Bit <- [0, 3, 7],
         %% Ra's sign that the log was cut before, which has no checksum.
         {In, Bit} =/= {0, 7}
     ].

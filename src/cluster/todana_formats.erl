@@ -17,9 +17,9 @@
 -define(TIMEOUT_MS, 5_000).
 %% Of a version that announces nothing.
 -define(FIRST, 1).
-%% Every batch has this format once it may be written, and not only those with a
-%% new command. So after an upgrade it waits, and until then a member can go
-%% back to the version before it.
+%% From this one on, a format is used as soon as it may be, and not only for new
+%% commands. So after an upgrade it waits, and until then a member can go back
+%% to the version before it.
 -define(OF_ALL, 4).
 -define(WAIT_MS, 3_600_000).
 
@@ -50,7 +50,7 @@ renew() ->
             ],
             Common = lists:min([newest() | Formats]),
             todana_nif:group_common_format(
-                allowed(Common, length(Nodes), for_ms(Common >= ?OF_ALL))
+                allowed(Common, length(Nodes), for_ms(Common))
             )
     end.
 
@@ -68,19 +68,16 @@ allowed(Common, Members, ForMs) when
 allowed(Common, _Members, _ForMs) ->
     Common.
 
-%% For how long this has been so.
--spec for_ms(boolean()) -> non_neg_integer().
-for_ms(false) ->
-    _ = persistent_term:erase(?MODULE),
-    0;
-for_ms(true) ->
+%% For how long this has been the common format.
+-spec for_ms(pos_integer()) -> non_neg_integer().
+for_ms(Common) ->
     NowMs = erlang:monotonic_time(millisecond),
     case persistent_term:get(?MODULE, none) of
-        none ->
-            ok = persistent_term:put(?MODULE, NowMs),
-            0;
-        SinceMs ->
-            NowMs - SinceMs
+        {Common, SinceMs} ->
+            NowMs - SinceMs;
+        _ ->
+            ok = persistent_term:put(?MODULE, {Common, NowMs}),
+            0
     end.
 
 -doc """

@@ -9,6 +9,9 @@
 %% sequence once. The pauses grow, because Ra may only be slow: it writes each
 %% copy to the log.
 %%
+%% A member sends its batches to the batcher of the node that leads, which puts
+%% those of several into one entry: todana_relay.
+%%
 %% The batches on their way are in a table that survives this process.
 -module(todana_batcher).
 -moduledoc false.
@@ -50,7 +53,12 @@
     has_taken = false :: boolean(),
     bytes = 0 :: non_neg_integer(),
     %% When the disk was seen to have room.
-    looked_ms = never :: never | integer()
+    looked_ms = never :: never | integer(),
+    %% Batches of other members, for the log.
+    relay = todana_relay:new() :: todana_relay:relay(),
+    %% Whether the log has an entry of this process by which members that come
+    %% know that entries may have several batches.
+    is_marked = false :: boolean()
 }).
 
 -record(batch, {
@@ -106,7 +114,7 @@ init([]) ->
         todana_nif:group_forget(Sequence)
      || Sequence <- todana_nif:group_in_flight() -- Known
     ],
-    _ = [send(Batch) || Batch <- batches()],
+    _ = [send(Batch, leader()) || Batch <- batches()],
     {ok, go_on(#state{in_flight = length(Known), tick_ms = TickMs})}.
 
 -spec handle_call(term(), gen_server:from(), #state{}) ->
@@ -115,6 +123,11 @@ handle_call(_Request, _From, State) ->
     {reply, ok, State}.
 
 -spec handle_cast(term(), #state{}) -> {noreply, #state{}}.
+%% Of the batcher of another member.
+handle_cast({batch, Pid, Sequence, Bytes}, #state{relay = Relay} = State) ->
+    {noreply, go_on(State#state{
+        relay = todana_relay:add(Pid, Sequence, Bytes, Relay)
+    })};
 handle_cast(_Message, State) ->
     {noreply, State}.
 
@@ -130,67 +143,121 @@ handle_info({ra_event, _, {rejected, {not_leader, undefined, Sequence}}},
     _ = ets:update_element(?MODULE, Sequence, {
         #batch.pause_ms, ?RESEND_REFUSED_AFTER_MS
     }),
-    {noreply, State};
-handle_info({ra_event, _, {rejected, {not_leader, {_, Leader}, Sequence}}},
+    {noreply, go_on(rejected(Sequence, undefined, State))};
+handle_info({ra_event, _, {rejected, {not_leader, {_, Leader} = Server,
+                                      Sequence}}},
             State) ->
-    _ = [
-        send(Batch, Leader)
+    #state{relay = Relay} = Rejected = rejected(Sequence, Server, State),
+    Batches = [
+        Batch
      || #batch{sent_to = SentTo} = Batch <- ets:lookup(?MODULE, Sequence),
         SentTo =/= Leader
     ],
-    {noreply, State};
-handle_info(todana_leader, State) ->
-    _ = [
-        send(Batch#batch{pause_ms = ?RESEND_AFTER_MS})
-     || Batch <- batches()
+    {noreply, go_on(Rejected#state{
+        relay = lists:foldl(send_again(Leader), Relay, Batches)
+    })};
+handle_info(todana_leader, #state{relay = Relay} = State) ->
+    Leader = leader(),
+    Batches = [Batch#batch{pause_ms = ?RESEND_AFTER_MS} || Batch <- batches()],
+    {noreply, go_on(State#state{
+        relay = lists:foldl(send_again(Leader), Relay, Batches)
+    })};
+handle_info(tick, #state{in_flight = InFlight, relay = Relay} = State) ->
+    {Leader, NowMs} = {leader(), now_ms()},
+    Due = [
+        Batch
+     || InFlight > 0, Kept <- batches(), Batch <- due(Leader, NowMs, Kept)
     ],
-    {noreply, go_on(State)};
-handle_info(tick, #state{in_flight = InFlight} = State) ->
-    _ = InFlight > 0 andalso resend(leader(), now_ms(), batches()),
-    {noreply, go_on(State#state{is_ticking = false})};
+    Left = lists:foldl(send_again(Leader), Relay, Due),
+    {noreply, go_on(State#state{
+        is_ticking = false, relay = todana_relay:forget_old(NowMs, Left)
+    })};
 handle_info(beat, State) ->
     {noreply, go_on(State)};
 handle_info(_Message, State) ->
     {noreply, State}.
 
--spec resend(node(), integer(), [#batch{}]) -> ok.
-resend(Leader, NowMs, Batches) ->
-    _ = [
-        case Batch of
-            #batch{sent_to = SentTo} when SentTo =/= Leader ->
-                send(Batch#batch{pause_ms = ?RESEND_AFTER_MS}, Leader);
-            #batch{sent_ms = SentMs, pause_ms = PauseMs} when
-                SentMs + PauseMs =< NowMs
-            ->
-                Longer = min(PauseMs * 2, ?RESEND_AFTER_MS_MAX),
-                send(Batch#batch{pause_ms = Longer}, Leader);
-            #batch{} ->
-                ok
-        end
-     || Batch <- Batches
-    ],
-    ok.
+%% Whether a batch is to be sent again, and how long it then waits.
+-spec due(node(), integer(), #batch{}) -> [#batch{}].
+due(Leader, _NowMs, #batch{sent_to = SentTo} = Batch) when SentTo =/= Leader ->
+    [Batch#batch{pause_ms = ?RESEND_AFTER_MS}];
+due(_Leader, NowMs, #batch{sent_ms = SentMs, pause_ms = PauseMs} = Batch) when
+    SentMs + PauseMs =< NowMs
+->
+    [Batch#batch{pause_ms = min(PauseMs * 2, ?RESEND_AFTER_MS_MAX)}];
+due(_Leader, _NowMs, #batch{}) ->
+    [].
 
-%% A batch that was sent twice is answered twice.
--spec applied({pos_integer(), term()}, #state{}) -> #state{}.
-applied({Sequence, _}, State) ->
-    case ets:take(?MODULE, Sequence) of
-        [] ->
-            State;
-        [#batch{}] ->
-            State#state{in_flight = State#state.in_flight - 1}
+-spec send_again(node()) ->
+    fun((#batch{}, todana_relay:relay()) -> todana_relay:relay()).
+send_again(Leader) ->
+    fun(#batch{sequence = Sequence} = Batch, Relay) ->
+        ok = send(Batch, Leader),
+        todana_relay:forget(Sequence, Relay)
     end.
 
+%% A batch that was sent twice is answered twice.
+-spec applied({integer(), term()}, #state{}) -> #state{}.
+applied({Number, Reply}, #state{relay = Relay} = State) ->
+    Answer = fun(Sequence) -> {applied, [{Sequence, Reply}]} end,
+    Answered = State#state{relay = todana_relay:answer(Number, Answer, Relay)},
+    case ets:take(?MODULE, Number) of
+        [] ->
+            Answered;
+        [#batch{}] ->
+            Answered#state{in_flight = State#state.in_flight - 1}
+    end.
+
+%% The other members whose batches are in the entry learn it, too.
+-spec rejected(integer(), ra:server_id() | undefined, #state{}) -> #state{}.
+rejected(Number, Leader, #state{relay = Relay} = State) ->
+    Answer = fun(Sequence) ->
+        {rejected, {not_leader, Leader, Sequence}}
+    end,
+    State#state{relay = todana_relay:answer(Number, Answer, Relay)}.
+
 -spec go_on(#state{}) -> #state{}.
-go_on(State) -> tick(fill(State)).
+go_on(State) -> tick(relay(fill(State))).
+
+%% Batches of others alone become an entry if this node had none for them.
+-spec relay(#state{}) -> #state{}.
+relay(#state{relay = Relay} = State) ->
+    NowMs = now_ms(),
+    InFlight = entries(NowMs, State),
+    case InFlight < ?IN_FLIGHT_MAX andalso todana_relay:is_due(InFlight, Relay)
+    of
+        true ->
+            {Owners, Batches, Rest} = todana_relay:take(0, Relay),
+            Number = -erlang:unique_integer([positive]),
+            Entry = todana_relay:entry(Batches),
+            ok = todana_ra:pipeline(leader(), {b, Entry}, Number),
+            relay(State#state{
+                relay = todana_relay:sent(Number, Owners, NowMs, Rest),
+                has_taken = true
+            });
+        false ->
+            State
+    end.
+
+%% How many entries are on their way.
+-spec entries(integer(), #state{}) -> non_neg_integer().
+entries(NowMs, #state{in_flight = InFlight, relay = Relay}) ->
+    InFlight + todana_relay:in_flight(NowMs, Relay).
 
 %% The others learn that the log grows.
 -spec tick(#state{}) -> #state{}.
 tick(#state{is_ticking = true} = State) ->
     State;
-tick(#state{in_flight = 0, has_room = true, has_taken = false} = State) ->
-    State;
-tick(#state{tick_ms = TickMs} = State) ->
+tick(#state{has_room = true, has_taken = false} = State) ->
+    case entries(now_ms(), State) of
+        0 -> State;
+        _ -> tick_later(State)
+    end;
+tick(State) ->
+    tick_later(State).
+
+-spec tick_later(#state{}) -> #state{}.
+tick_later(#state{tick_ms = TickMs} = State) ->
     _ = erlang:send_after(TickMs, self(), tick),
     ok = todana_group:busy(),
     ok = todana_copies:busy(leader()),
@@ -218,20 +285,21 @@ fill(NowMs, #state{looked_ms = LookedMs} = State) when
             todana_disk:check(),
             State#state{has_room = false}
     end;
-fill(NowMs, #state{in_flight = InFlight} = State) ->
-    case take(InFlight) of
+fill(NowMs, State) ->
+    case take(entries(NowMs, State)) of
         empty ->
             State;
         {Sequence, Bytes} ->
-            send(#batch{
+            Sent = first_send(#batch{
                 sequence = Sequence,
                 bytes = Bytes,
                 first_sent_ms = NowMs,
                 sent_ms = NowMs
-            }),
-            Counted = count(byte_size(Bytes), State),
+            }, leader(), State),
+            Counted = count(byte_size(Bytes), Sent),
             fill(Counted#state{
-                in_flight = InFlight + 1, last = Sequence, has_taken = true
+                in_flight = State#state.in_flight + 1, last = Sequence,
+                has_taken = true
             })
     end.
 
@@ -246,16 +314,43 @@ take(InFlight) ->
 -spec batches() -> [#batch{}].
 batches() -> ets:tab2list(?MODULE).
 
-%% Kept first, sent afterwards.
--spec send(#batch{}) -> ok.
-send(Batch) -> send(Batch, leader()).
+%% With what other members have sent, if this node leads.
+-spec first_send(#batch{}, node(), #state{}) -> #state{}.
+first_send(#batch{sequence = Sequence, bytes = Bytes} = Batch, Leader,
+           #state{relay = Relay, is_marked = IsMarked} = State)
+  when Leader =:= node() ->
+    {Owners, Others, Rest} = todana_relay:take(byte_size(Bytes), Relay),
+    Batches = [Bytes | Others],
+    Marks = not IsMarked andalso todana_relay:may_mark(Bytes),
+    Entry = case Marks of
+        true -> todana_relay:combine(Batches);
+        false -> todana_relay:entry(Batches)
+    end,
+    ok = keep(Batch, Leader),
+    ok = todana_ra:pipeline(Leader, {b, Entry}, Sequence),
+    State#state{
+        relay = todana_relay:sent(Sequence, Owners, now_ms(), Rest),
+        is_marked = IsMarked orelse Marks
+    };
+first_send(Batch, Leader, State) ->
+    ok = send(Batch, Leader),
+    State.
 
+%% Kept first, sent afterwards.
 -spec send(#batch{}, node()) -> ok.
 send(#batch{sequence = Sequence, bytes = Bytes} = Batch, Leader) ->
+    ok = keep(Batch, Leader),
+    case Leader =/= node() andalso todana_relay:is_allowed() of
+        true -> todana_relay:send(Leader, Sequence, Bytes);
+        false -> todana_ra:pipeline(Leader, {b, Bytes}, Sequence)
+    end.
+
+-spec keep(#batch{}, node()) -> ok.
+keep(Batch, Leader) ->
     true = ets:insert(?MODULE, Batch#batch{
         sent_ms = now_ms(), sent_to = Leader
     }),
-    todana_ra:pipeline(Leader, {b, Bytes}, Sequence).
+    ok.
 
 %% If nobody is known to lead, this node's server knows it first.
 -spec leader() -> node().

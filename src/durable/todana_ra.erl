@@ -82,7 +82,7 @@ ask(TimeoutMs) ->
 pipeline(Command, Sequence) -> pipeline(node(), Command, Sequence).
 
 -doc "The same, to the server of another member.".
--spec pipeline(node(), term(), pos_integer()) -> ok.
+-spec pipeline(node(), term(), integer()) -> ok.
 pipeline(Node, Command, Sequence) ->
     ra:pipeline_command(
         todana_members:server(Node), Command, Sequence, normal

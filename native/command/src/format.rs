@@ -9,9 +9,9 @@ use crate::Command;
 /// The first format.
 pub const FORMAT_MIN: u8 = 1;
 
-/// The newest format, which has every command. The fourth has no command of its own: its batches
-/// carry the time.
-pub const FORMAT_MAX: u8 = 4;
+/// The newest format, which has every command. The fourth and the fifth have no command of their
+/// own: batches of the fourth carry the time, and an entry of the fifth has several batches.
+pub const FORMAT_MAX: u8 = 5;
 
 impl Command<'_> {
     /// The first format that has this command. A new command gets a new format, unless the newest

@@ -8,6 +8,7 @@
 //! An entry may take several slices, so that the caller's thread can do other work in between. No
 //! other entry can come between them.
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -21,7 +22,7 @@ use todana_command::{
 };
 use todana_table::{Keyspace, PREFETCH_KEYS_MAX, Table};
 
-use crate::batch::{Formats, Header, Newer, NoHeader};
+use crate::batch::{COMBINED, Formats, Header, Newer, NoHeader, is_combined, next_batch};
 use crate::clock::{Clock, Stamp};
 use crate::figures::{Counters, count};
 use crate::flights::{Flight, Flights, deliver};
@@ -97,8 +98,10 @@ pub(crate) struct State {
     pub(crate) tables: Tables,
     /// What observers of the tables have seen. This belongs to the process, not to the log.
     pub(crate) reports: Reports,
-    /// The entry that is being applied, between two slices.
+    /// The batch that is being applied, between two slices.
     running: Option<Running>,
+    /// Between two slices, and two batches of an entry: the entry, and where the next batch is.
+    between: Option<(u64, usize)>,
 }
 
 /// The time of the log. It goes back only by `SetTime`.
@@ -109,11 +112,13 @@ pub(crate) struct LogTime {
     pub(crate) is_stamped: bool,
 }
 
-/// An entry while it is being applied.
+/// A batch while it is being applied.
 struct Running {
+    /// The entry.
     index: u64,
-    /// Where its next record begins.
+    /// Where its next record begins, and where the batch ends.
     offset: usize,
+    end: usize,
     sequence: u64,
     /// The longest value that its commands may build.
     value_bytes_max: usize,
@@ -122,7 +127,7 @@ struct Running {
     mine: Option<Mine>,
 }
 
-/// An entry of this node, for whose outcome its clients wait.
+/// A batch of this node, for whose outcome its clients wait.
 struct Mine {
     flight: Flight,
     /// The submission whose records are being executed, and how many of them are left.
@@ -149,7 +154,7 @@ struct Execution<'a> {
 /// What a slice may execute.
 #[derive(Clone, Copy)]
 struct Scope<'a> {
-    /// The entry.
+    /// The entry, up to the end of the batch.
     bytes: &'a [u8],
     /// The slice ends before the record at this offset.
     stop_at: usize,
@@ -168,7 +173,7 @@ enum Executed {
     Long,
 }
 
-/// Why a slice of an entry has ended.
+/// Why a slice of a batch has ended.
 enum SliceEnd {
     End,
     Time,
@@ -189,67 +194,95 @@ impl State {
         slice: Slice,
     ) -> Applied {
         let until = Instant::now() + slice.time;
-        if offset == 0 && !slice.may_take_long && self.is_clear_due(around, bytes, time_ms) {
-            return Applied::Long(0);
-        }
-        let mut loud_from = self.reports.loud_from(index);
-        if offset == 0 && loud_from == Some(0) {
-            // Before the clears that are due now.
-            self.end_quiet(around);
-            loud_from = None;
-        }
-        let begun = match offset {
-            0 => match self.begin(around, bytes, index, time_ms) {
-                Ok(begun) => begun,
+        let mut running = match offset {
+            0 => match verify(bytes) {
+                Ok(()) => None,
                 Err(newer) => return Applied::Newer(newer),
             },
+            _ if self.between.take_if(|it| *it == (index, offset)).is_some() => None,
             _ => {
                 let is_it = |it: &mut Running| it.index == index && it.offset == offset;
                 let Some(running) = self.running.take_if(is_it) else { return Applied::OutOfStep };
                 Some(running)
             }
         };
-        let mut mine = None;
-        if let Some(mut running) = begun {
-            let may_take_long = slice.may_take_long;
-            let mut stop_at = loud_from.unwrap_or(usize::MAX);
-            let applied = loop {
-                // A record may have set the time.
-                let now_ms = self.time.now.ms;
-                let context = Context { now_ms, value_bytes_max: running.value_bytes_max };
-                let State { tables, time, origins, .. } = &mut *self;
-                let (scope, units) = (Scope { bytes, stop_at, until, may_take_long }, 0);
-                let mut execution =
-                    Execution { around, tables, time, origins, context, scope, units };
-                match running.go_on(&mut execution) {
-                    SliceEnd::End => break None,
-                    SliceEnd::Time => break Some(Applied::More(running.offset)),
-                    SliceEnd::Long => break Some(Applied::Long(running.offset)),
-                    SliceEnd::Loud => {
-                        self.end_quiet(around);
-                        stop_at = usize::MAX;
-                    }
+        let mut loud_from = self.reports.loud_from(index);
+        let (mut at, mut ended) = (offset, Vec::new());
+        let paused = loop {
+            let Some(mut batch) = running.take() else {
+                let Some(place) = next_batch(bytes, at) else { break None };
+                let is_slice_over = at > offset && Instant::now() >= until;
+                let is_long = !slice.may_take_long
+                    && self.is_clear_due(around, &bytes[place.clone()], time_ms);
+                if is_slice_over || is_long {
+                    self.between = (at > 0).then_some((index, at));
+                    break Some(if is_long { Applied::Long(at) } else { Applied::More(at) });
                 }
+                if loud_from.is_some_and(|from| from <= at) {
+                    // Before the clears that are due now.
+                    self.end_quiet(around);
+                    loud_from = None;
+                }
+                // That of an entry without bytes is the only one, too.
+                at = place.end.max(1);
+                running = self.begin(around, bytes, place, index, time_ms);
+                continue;
             };
-            if let Some(applied) = applied {
-                running.mine.iter_mut().for_each(Mine::deliver);
-                self.reports.reach(index, running.offset);
-                self.running = Some(running);
-                return applied;
+            if let Some(applied) =
+                self.go_on(around, &mut batch, bytes, &mut loud_from, until, slice.may_take_long)
+            {
+                batch.mine.iter_mut().for_each(Mine::deliver);
+                at = batch.offset;
+                self.running = Some(batch);
+                break Some(applied);
             }
+            at = batch.end;
             count(&around.counters.batches);
-            around.counters.records.fetch_add(running.records, Relaxed);
-            mine = running.mine;
+            around.counters.records.fetch_add(batch.records, Relaxed);
+            ended.extend(batch.mine);
+        };
+        self.reports.reach(index, if paused.is_some() { at } else { usize::MAX });
+        if paused.is_none() {
+            self.applied = index;
+            around.counters.applied_index.store(index, SeqCst);
+            around.counters.logged_bytes.fetch_add(bytes.len() as u64 + ENTRY_BYTES, Relaxed);
         }
-        self.reports.reach(index, usize::MAX);
-        self.applied = index;
-        around.counters.applied_index.store(index, SeqCst);
-        around.counters.logged_bytes.fetch_add(bytes.len() as u64 + ENTRY_BYTES, Relaxed);
-        if let Some(mine) = mine {
+        for mine in ended {
             around.counters.commits.note(mine.flight.queued.elapsed());
             mine.end();
         }
-        Applied::Done { snapshot_due: false }
+        paused.unwrap_or(Applied::Done { snapshot_due: false })
+    }
+
+    /// Executes records of a batch. `None` if it has ended.
+    fn go_on(
+        &mut self,
+        around: Surroundings<'_>,
+        batch: &mut Running,
+        bytes: &[u8],
+        loud_from: &mut Option<usize>,
+        until: Instant,
+        may_take_long: bool,
+    ) -> Option<Applied> {
+        let bytes = &bytes[..batch.end];
+        loop {
+            let stop_at = loud_from.unwrap_or(usize::MAX);
+            // A record may have set the time.
+            let now_ms = self.time.now.ms;
+            let context = Context { now_ms, value_bytes_max: batch.value_bytes_max };
+            let State { tables, time, origins, .. } = &mut *self;
+            let (scope, units) = (Scope { bytes, stop_at, until, may_take_long }, 0);
+            let mut execution = Execution { around, tables, time, origins, context, scope, units };
+            match batch.go_on(&mut execution) {
+                SliceEnd::End => return None,
+                SliceEnd::Time => return Some(Applied::More(batch.offset)),
+                SliceEnd::Long => return Some(Applied::Long(batch.offset)),
+                SliceEnd::Loud => {
+                    self.end_quiet(around);
+                    *loud_from = None;
+                }
+            }
+        }
     }
 
     /// From now on, changes are reported to the observers of the tables.
@@ -266,27 +299,27 @@ impl State {
         self.durable_tables(around).for_each(|table| table.mute(true));
     }
 
-    /// Begins an entry. `None` if there is nothing to execute.
+    /// Begins the batch at this place of an entry. `None` if there is nothing to execute.
     fn begin(
         &mut self,
         around: Surroundings<'_>,
         bytes: &[u8],
+        place: Range<usize>,
         index: u64,
         time_ms: u64,
-    ) -> Result<Option<Running>, Newer> {
-        let header = Header::take(bytes);
-        if let Err(NoHeader::Newer(newer)) = header {
-            return Err(newer);
+    ) -> Option<Running> {
+        if is_combined(bytes) {
+            around.counters.format_used.fetch_max(COMBINED, Relaxed);
+            around.formats.note_used(COMBINED);
         }
-        if let Ok((_, records)) = header {
-            check_kinds(records)?;
-        }
+        let end = place.end;
+        let header = Header::take(&bytes[place]);
         self.abandon(around.flights);
         let stamp = header.ok().and_then(|(header, _)| header.stamp);
         self.advance_time(around, stamp, time_ms);
         let Ok((Header { format, origin, sequence, value_bytes_max, .. }, records)) = header else {
             count(&around.counters.malformed);
-            return Ok(None);
+            return None;
         };
         around.counters.format_used.fetch_max(format, Relaxed);
         around.formats.note_used(format);
@@ -298,11 +331,11 @@ impl State {
             count(&around.counters.duplicates);
             // Applied before this replica's state began, or given up: nobody knows.
             flight.iter().for_each(Flight::give_up);
-            return Ok(None);
+            return None;
         }
-        let offset = bytes.len() - records.len();
+        let offset = end - records.len();
         let mine = flight.map(Mine::new);
-        Ok(Some(Running { index, offset, sequence, value_bytes_max, records: 0, mine }))
+        Some(Running { index, offset, end, sequence, value_bytes_max, records: 0, mine })
     }
 
     /// Advances the time of the log, and applies the clears that were scheduled for it.
@@ -313,7 +346,7 @@ impl State {
         self.durable_tables(around).for_each(|table| table.apply_due_clear(now_ms));
     }
 
-    /// Whether an entry of this time applies a clear that was scheduled.
+    /// Whether a batch of this time applies a clear that was scheduled.
     fn is_clear_due(&self, around: Surroundings<'_>, bytes: &[u8], time_ms: u64) -> bool {
         let stamp = Header::take(bytes).ok().and_then(|(header, _)| header.stamp);
         let now_ms = self.time.after(stamp, time_ms).now.ms;
@@ -335,6 +368,7 @@ impl State {
     /// Gives up an entry that was not applied to its end: the log will be applied again from an
     /// earlier point.
     pub(crate) fn abandon(&mut self, flights: &Flights) {
+        self.between = None;
         if let Some(Running { sequence, mine: Some(mine), .. }) = self.running.take() {
             flights.put_back(sequence, mine.flight);
         }
@@ -344,7 +378,7 @@ impl State {
 impl State {
     /// Whether an entry was begun and not ended.
     pub(crate) fn is_in_entry(&self) -> bool {
-        self.running.is_some()
+        self.running.is_some() || self.between.is_some()
     }
 }
 
@@ -375,6 +409,20 @@ fn durable_tables<'a>(
     let durable = around.databases.tables().iter().filter(|table| table.is_durable());
     let named = tables.list().iter().map(|table| table.table());
     durable.chain(named).map(|table| &**table)
+}
+
+/// Whether this version knows the formats of all batches, and the kinds of all records.
+fn verify(entry: &[u8]) -> Result<(), Newer> {
+    let mut at = 0;
+    while let Some(place) = next_batch(entry, at) {
+        at = place.end.max(1);
+        match Header::take(&entry[place]) {
+            Ok((_, records)) => check_kinds(records)?,
+            Err(NoHeader::Newer(newer)) => return Err(newer),
+            Err(NoHeader::Malformed) => {}
+        }
+    }
+    Ok(())
 }
 
 /// Whether all records are of kinds that this version knows.
@@ -541,7 +589,7 @@ fn run<R: Replies>(
         let (record, rest) = match front(at) {
             Front::Record(record, rest) => (Some(record), rest),
             Front::Broken(rest) => (None, rest),
-            // `check_kinds` has excluded unknown kinds.
+            // `verify` has excluded unknown kinds.
             Front::Unframed | Front::Unknown(_) => (None, &[][..]),
             Front::End => return SliceEnd::End,
         };

@@ -1,6 +1,9 @@
-//! A batch: the submissions of one node that are one entry of the log.
+//! A batch: submissions of one node. One batch or several are an entry of the log.
 //!
 //! ```text
+//!  entry    a batch, or magic 1 = B1 | format 1 = 05 | flags 1 = 00, and per batch:
+//!           length 4, the lowest byte first | the batch
+//!
 //!  batch    magic 1 = B1 | format 1 | flags 1 = 00
 //!           epoch varint | origin 8 | sequence varint | longest value varint
 //!           from format 4 on: era varint | time varint
@@ -22,7 +25,7 @@
 //! (see `record.rs`), and none that another member does not read ([`Formats`]).
 
 use std::fmt;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use todana_command::{FORMAT_MAX, FORMAT_MIN};
@@ -42,11 +45,37 @@ pub const BATCH_RECORDS_MAX: usize = 1_024;
 /// From this format on, a batch carries the time.
 pub(crate) const STAMPED: u8 = 4;
 
+/// The format of an entry of several batches, which have lower ones. The leader puts together what
+/// the nodes send to it: an entry costs the log and the members the same, however long it is.
+pub(crate) const COMBINED: u8 = 5;
+
+/// The bytes in front of the batches of an entry of several.
+const COMBINED_HEAD: [u8; 3] = [MAGIC, COMBINED, 0];
+
 /// The most bytes of a header.
 pub(crate) const HEADER_BYTES_MAX: usize = 3 + 10 + 8 + 10 + 10 + 10 + 10;
 
 /// The longest value that a batch can allow, in bytes, whatever its header says.
 pub const VALUE_BYTES_CEILING: usize = 64 << 20;
+
+/// Whether an entry has several batches.
+pub(crate) fn is_combined(entry: &[u8]) -> bool {
+    entry.starts_with(&COMBINED_HEAD)
+}
+
+/// The next batch of an entry, by its place: that at `offset` or, if there is a length at `offset`,
+/// behind it. The first one is at offset 0. `None` if there is no other.
+pub(crate) fn next_batch(entry: &[u8], offset: usize) -> Option<Range<usize>> {
+    if !is_combined(entry) {
+        return (offset == 0).then_some(0..entry.len());
+    }
+    let at = offset.max(COMBINED_HEAD.len());
+    let start = at.checked_add(4)?;
+    let length = entry.get(at..start)?.try_into().map(u32::from_le_bytes).ok()?;
+    let length = usize::try_from(length).ok()?;
+    // One that is longer than the entry is broken, and the last.
+    Some(start..start.saturating_add(length).min(entry.len()))
+}
 
 /// What precedes the records of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,7 +188,7 @@ impl Header {
             None => Err(NoHeader::Malformed),
         };
         expect(MAGIC..=MAGIC, Newer::Magic)?;
-        let format = expect(FORMAT_MIN..=FORMAT_MAX, Newer::Format)?;
+        let format = expect(FORMAT_MIN..=STAMPED, Newer::Format)?;
         expect(0..=0, Newer::Flags)?;
         let mut numbers = || {
             let (epoch, origin) = (input.varint()?, input.u64()?);
@@ -185,7 +214,7 @@ mod tests {
         let last = Some(Stamp { era: u64::MAX, ms: u64::MAX });
         for (format, epoch, origin, sequence, value_bytes_max, stamp) in [
             (FORMAT_MIN, 0, 0x0102_0304_0506_0708, 1, 16 << 20, None),
-            (FORMAT_MAX, u64::MAX, u64::MAX, u64::MAX, VALUE_BYTES_CEILING, last),
+            (STAMPED, u64::MAX, u64::MAX, u64::MAX, VALUE_BYTES_CEILING, last),
         ] {
             let header = Header { format, epoch, origin, sequence, value_bytes_max, stamp };
             let mut bytes = Vec::new();
@@ -217,7 +246,9 @@ mod tests {
     fn the_members_read_what_the_oldest_of_them_reads() {
         let formats = Formats::default();
         assert_eq!((formats.newest(), formats.are_common()), (FORMAT_MAX, false));
-        for (common, newest) in [(0, FORMAT_MIN), (1, 1), (2, 2), (3, 3), (4, 4), (5, FORMAT_MAX)] {
+        for (common, newest) in
+            [(0, FORMAT_MIN), (1, 1), (2, 2), (3, 3), (4, 4), (5, COMBINED), (6, FORMAT_MAX)]
+        {
             formats.set_common(Some(common));
             assert_eq!((formats.newest(), formats.are_common()), (newest, true));
         }

@@ -7,11 +7,12 @@
 use crate::dice::{Dice, VARIANTS};
 use todana_command::{Command, FORMAT_MAX, FORMAT_MIN, Scratch};
 
-const FORMATS: [&str; 4] = [
+const FORMATS: [&str; 5] = [
     include_str!("formats/1.txt"),
     include_str!("formats/2.txt"),
     include_str!("formats/3.txt"),
-    // It has no command of its own.
+    // These have no command of their own.
+    "",
     "",
 ];
 

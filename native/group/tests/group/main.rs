@@ -3,6 +3,7 @@
 mod applying;
 mod batching;
 mod clocks;
+mod combining;
 mod expiring;
 mod formats;
 mod harness;

@@ -1,0 +1,187 @@
+%% Batches of other members, which the leader puts into entries of the log.
+%%
+%% An entry costs each member about the same, however long it is: a message to
+%% and from each of the others, and an fdatasync. So a member does not give its
+%% batch to Ra, but to the batcher of the node that leads. What waits there when
+%% the entry before has been applied becomes one entry, with the leader's own
+%% batch if there is one. The answer of Ra goes back to the members.
+%%
+%% The batches are not kept: a member that gets no answer sends its batch again,
+%% as it does when Ra has dropped it, and each is applied once. Members of an
+%% earlier version give their batches to Ra, and so do all of them until the
+%% log may have entries of several batches.
+-module(todana_relay).
+-moduledoc false.
+
+-export([new/0, is_allowed/0, may_mark/1, send/3]).
+-export([add/4, is_due/2, take/2, entry/1, combine/1]).
+-export([sent/4, in_flight/2, answer/3, forget/2, forget_old/2]).
+
+-export_type([relay/0, owner/0]).
+
+%% The format of such entries: native/group/src/batch.rs.
+-define(FORMAT, 5).
+-define(MAGIC, 16#B1).
+%% If this much waits, it does not wait for the entry before.
+-define(AHEAD_BYTES, (64 bsl 10)).
+%% An entry has no more batches, and no more bytes unless it is one batch.
+-define(BATCHES_MAX, 16).
+-define(BYTES_MAX, (512 bsl 10)).
+%% After that an entry without a batch of this node does not count as on its way
+%% any more, since Ra may have dropped it; and after this time nobody waits for
+%% its answer.
+-define(COUNTS_FOR_MS, 1_000).
+-define(FORGOTTEN_AFTER_MS, 60_000).
+
+%% The batcher of a member, and the number of its batch.
+-type owner() :: {pid(), pos_integer()}.
+
+-record(relay, {
+    %% In the order in which they came.
+    waiting = queue:new() :: queue:queue({owner(), binary()}),
+    bytes = 0 :: non_neg_integer(),
+    %% The entries on their way, by the numbers that Ra answers with: those
+    %% without a batch of this node are negative.
+    sent = #{} :: #{integer() => {[owner()], SentMs :: integer()}}
+}).
+-opaque relay() :: #relay{}.
+
+-doc "Nothing waits.".
+-spec new() -> relay().
+new() -> #relay{}.
+
+%% ---------------------------------------------------------------- member ---
+
+-doc "Whether all members read entries of several batches.".
+-spec is_allowed() -> boolean().
+is_allowed() -> todana_formats:common() >= ?FORMAT.
+
+-doc "Gives a batch of the caller to the batcher of the node that leads.".
+-spec send(node(), pos_integer(), binary()) -> ok.
+send(Leader, Sequence, Batch) ->
+    gen_server:cast({todana_batcher, Leader}, {batch, self(), Sequence, Batch}).
+
+%% ---------------------------------------------------------------- leader ---
+
+-doc "A batch has come. One that waits already has been sent again.".
+-spec add(pid(), pos_integer(), binary(), relay()) -> relay().
+add(Pid, Sequence, Batch, #relay{waiting = Waiting} = Relay) ->
+    Owner = {Pid, Sequence},
+    case queue:any(fun({Other, _}) -> Other =:= Owner end, Waiting) of
+        true ->
+            Relay;
+        false ->
+            Relay#relay{
+                waiting = queue:in({Owner, Batch}, Waiting),
+                bytes = Relay#relay.bytes + byte_size(Batch)
+            }
+    end.
+
+-doc "Whether what waits becomes an entry now; other entries are on their way.".
+-spec is_due(non_neg_integer(), relay()) -> boolean().
+is_due(0, #relay{waiting = Waiting}) ->
+    not queue:is_empty(Waiting);
+is_due(_InFlight, #relay{bytes = Bytes}) ->
+    Bytes >= ?AHEAD_BYTES.
+
+-doc """
+What waits, for one entry: beside a batch of this number of bytes, or, with 0,
+alone. Then the first batch may have any length.
+""".
+-spec take(non_neg_integer(), relay()) -> {[owner()], [binary()], relay()}.
+take(0, Relay) -> take(Relay, 0, 0, [], []);
+take(OwnBytes, Relay) -> take(Relay, 1, OwnBytes, [], []).
+
+-spec take(
+    relay(), non_neg_integer(), non_neg_integer(), [owner()], [binary()]
+) -> {[owner()], [binary()], relay()}.
+take(#relay{waiting = Waiting} = Relay, Count, Sum, Owners, Batches) ->
+    case queue:out(Waiting) of
+        {{value, {Owner, Batch}}, Rest} when
+            Count =:= 0;
+            Count < ?BATCHES_MAX, Sum + byte_size(Batch) =< ?BYTES_MAX
+        ->
+            Bytes = byte_size(Batch),
+            Left = Relay#relay{
+                waiting = Rest, bytes = Relay#relay.bytes - Bytes
+            },
+            take(Left, Count + 1, Sum + Bytes,
+                 [Owner | Owners], [Batch | Batches]);
+        _ ->
+            {lists:reverse(Owners), lists:reverse(Batches), Relay}
+    end.
+
+-doc "An entry of these batches, in the lowest format.".
+-spec entry([binary()]) -> binary().
+entry([Batch]) -> Batch;
+entry(Batches) -> combine(Batches).
+
+-doc """
+Whether this batch may be an entry of the format of several batches. Then those
+who read the log later know that all members read this format.
+""".
+-spec may_mark(binary()) -> boolean().
+may_mark(Batch) -> byte_size(Batch) =< ?BYTES_MAX andalso is_allowed().
+
+-doc "An entry of the format of several batches.".
+-spec combine([binary()]) -> binary().
+combine(Batches) ->
+    iolist_to_binary([
+        <<?MAGIC, ?FORMAT, 0>>
+        | [[<<(byte_size(Batch)):32/little>>, Batch] || Batch <- Batches]
+    ]).
+
+-doc "An entry with batches of others was given to Ra.".
+-spec sent(integer(), [owner()], integer(), relay()) -> relay().
+sent(_Number, [], _NowMs, Relay) ->
+    Relay;
+sent(Number, Owners, NowMs, #relay{sent = Sent} = Relay) ->
+    Relay#relay{sent = Sent#{Number => {Owners, NowMs}}}.
+
+-doc """
+Sends the answer of Ra about an entry to the owners of its batches. It is made
+of the number of a batch.
+""".
+-spec answer(integer(), fun((pos_integer()) -> term()), relay()) -> relay().
+answer(Number, Answer, #relay{sent = Sent} = Relay) ->
+    case maps:take(Number, Sent) of
+        {{Owners, _}, Rest} ->
+            Server = todana_ra:server(),
+            _ = [
+                erlang:send(
+                    Pid, {ra_event, Server, Answer(Sequence)}, [noconnect]
+                )
+             || {Pid, Sequence} <- Owners
+            ],
+            Relay#relay{sent = Rest};
+        error ->
+            Relay
+    end.
+
+-doc """
+The batch of this node in the entry is sent again, alone. What Ra then says
+about it is no answer to the others.
+""".
+-spec forget(integer(), relay()) -> relay().
+forget(Number, #relay{sent = Sent} = Relay) ->
+    Relay#relay{sent = maps:remove(Number, Sent)}.
+
+-doc "Forgets the entries that Ra does not answer.".
+-spec forget_old(integer(), relay()) -> relay().
+forget_old(_NowMs, #relay{sent = Sent} = Relay) when map_size(Sent) =:= 0 ->
+    Relay;
+forget_old(NowMs, #relay{sent = Sent} = Relay) ->
+    Relay#relay{sent = maps:filter(
+        fun(_, {_, SentMs}) -> NowMs - SentMs < ?FORGOTTEN_AFTER_MS end, Sent
+    )}.
+
+-doc "The entries on their way that have batches of others alone.".
+-spec in_flight(integer(), relay()) -> non_neg_integer().
+in_flight(_NowMs, #relay{sent = Sent}) when map_size(Sent) =:= 0 ->
+    0;
+in_flight(NowMs, #relay{sent = Sent}) ->
+    length([
+        Number
+     || Number := {_, SentMs} <- Sent,
+        Number < 0, NowMs - SentMs < ?COUNTS_FOR_MS
+    ]).
