@@ -255,6 +255,13 @@ impl Core {
         self.limits.any() || self.budget.as_ref().is_some_and(|budget| budget.is_limited())
     }
 
+    /// Whether writing over a value takes no more than a version of the entry's run: the table is
+    /// not durable, no limit applies, and there are no observers.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        !self.durable && !self.is_observed() && !self.is_limited()
+    }
+
     /// The present limits of the table and of its budget.
     #[inline]
     pub(crate) fn limits_now(&self) -> LimitsRead {

@@ -596,6 +596,18 @@ impl EntryBox {
         }
     }
 
+    /// The entry to be rewritten, if it is compact and has no other metadata than its version;
+    /// otherwise the box.
+    #[inline(always)]
+    pub(crate) fn simple(&mut self) -> Result<Simple<'_>, &mut EntryBox> {
+        let tag = self.tagged.addr().get();
+        if tag & (WIDE | BODY | EXPIRY | FLAGS | ACCESS) != 0 {
+            return Err(self);
+        }
+        let (key_len, value_len) = self.entry().lengths();
+        Ok(Simple { entry: self, key_len, value_len })
+    }
+
     /// Bytes of the body, if [`EntryBox::exchange_body`] can replace it: the entry has no other
     /// metadata than its version, and nothing but the box and aliases has a pointer to it. The
     /// caller considers aliases.
@@ -646,7 +658,7 @@ impl EntryBox {
     /// The pointer has `length - 1 + first % length` of the run, a number from 0 to 30. This shows
     /// where the run ends, and stays the same until then: only the entry is written, and not the
     /// index as well.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next_of_run(&mut self) -> Option<u64> {
         let (length, phase) = self.run();
         let version = self.entry().version() + 1;
@@ -673,7 +685,7 @@ impl EntryBox {
     }
 
     /// The length of the run, and its first version modulo that.
-    #[inline]
+    #[inline(always)]
     fn run(&self) -> (u64, u64) {
         let state = (self.tagged.addr().get() >> RUN_SHIFT) as u64 + 1;
         let length = 1 << state.ilog2();
@@ -685,6 +697,7 @@ impl EntryBox {
         self.set_tag(RUN_MASK, state << RUN_SHIFT);
     }
 
+    #[inline(always)]
     fn write_version(&mut self, version: u64) {
         debug_assert!(version < VERSION_END);
         let start = untag(self.tagged);
@@ -841,6 +854,56 @@ unsafe fn deallocate(tagged: NonNull<u8>) {
     // SAFETY: this is the layout of `EntryBox::allocate`: the size is a function of tag and
     // lengths, which never change.
     unsafe { alloc::dealloc(untag(tagged), Layout::from_size_align_unchecked(size, ALIGN)) };
+}
+
+/// A compact entry without other metadata than its version: what is written over most often, in
+/// fewer steps than by [`EntryBox::overwrite`]. Only its box and aliases have a pointer to it.
+pub(crate) struct Simple<'a> {
+    entry: &'a mut EntryBox,
+    key_len: usize,
+    value_len: usize,
+}
+
+impl Simple<'_> {
+    /// The value.
+    #[inline(always)]
+    pub(crate) fn value(&self) -> &[u8] {
+        // SAFETY: the value of such an entry follows its header and key, and has that many
+        // initialised bytes, which only `&mut self` changes.
+        unsafe { std::slice::from_raw_parts(self.value_start(), self.value_len) }
+    }
+
+    /// Replaces the value, and takes the next version. `None`, and nothing changed, if the new
+    /// value has another size. `begin_run` is called if the run has ended. The caller considers
+    /// aliases.
+    #[inline(always)]
+    pub(crate) fn rewrite<E>(
+        self,
+        value: &[u8],
+        begin_run: impl FnOnce(&mut EntryBox) -> Result<u64, E>,
+    ) -> Option<Result<u64, E>> {
+        if value.len() != self.value_len {
+            return None;
+        }
+        let start = self.value_start();
+        let version = match self.entry.next_of_run() {
+            Some(version) => version,
+            None => match begin_run(self.entry) {
+                Ok(version) => version,
+                full => return Some(full),
+            },
+        };
+        copies::note(value.len());
+        // SAFETY: as in `value`. `&mut` excludes all other pointers to the entry except for
+        // aliases, which the caller considers; so also that the new value is in it.
+        unsafe { short::copy(value, start) };
+        Some(Ok(version))
+    }
+
+    #[inline(always)]
+    fn value_start(&self) -> *mut u8 {
+        untag(self.entry.tagged).wrapping_add(COMPACT_HEADER_BYTES + self.key_len)
+    }
 }
 
 /// A pointer to an entry that another object owns. [`crate::snapshot`] explains what keeps the

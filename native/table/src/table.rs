@@ -276,8 +276,27 @@ impl<'a> Found<'a> {
     /// Writes over the value of the entry, and returns the version, if that is all there is to do.
     #[inline(always)]
     fn write_over<'v>(&mut self, over: impl FnOnce(&[u8]) -> Option<&'v [u8]>) -> Option<u64> {
-        let bucket = self.bucket?;
-        let value = over(self.records.bucket(bucket)?.value())?;
+        let (core, bucket) = (self.core, self.bucket?);
+        let is_plain = self.snapshot == 0 && self.records.kept.is_none() && core.is_plain();
+        let place = self.records.index.get_bucket_mut(bucket)?;
+        let simple = place.simple();
+        let value = over(match &simple {
+            Ok(simple) => simple.value(),
+            Err(entry) => entry.entry().value(),
+        })?;
+        let begin_run = |entry: &mut _| Versions::begin_run(core, entry);
+        if is_plain
+            && let Ok(simple) = simple
+            && let Some(version) = simple.rewrite(value, begin_run)
+        {
+            return version.ok();
+        }
+        self.write_over_with_care(bucket, value)
+    }
+
+    /// The same for entries of every kind, and if there is a snapshot, a limit or an observer.
+    #[inline(never)]
+    fn write_over_with_care(&mut self, bucket: usize, value: &[u8]) -> Option<u64> {
         self.writer().overwrite(bucket, &[value], &Meta::default(), Versions::Runs)?.ok()
     }
 

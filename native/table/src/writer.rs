@@ -79,8 +79,9 @@ impl Versions {
         }
     }
 
+    /// Begins a run of an entry in a table that is not durable; returns its first version.
     #[inline(never)]
-    fn begin_run(core: &Core, entry: &mut EntryBox) -> Result<u64, Full> {
+    pub(crate) fn begin_run(core: &Core, entry: &mut EntryBox) -> Result<u64, Full> {
         let length = entry.next_run_length();
         let first = core.take_versions(length)?;
         entry.begin_run(first, length);

@@ -844,6 +844,35 @@ fn a_write_does_more_than_to_replace_bytes_only_if_it_must() {
 }
 
 #[test]
+fn values_of_every_short_length_are_replaced_completely_and_nothing_beside_them() {
+    for (key_len, len) in (0..20).flat_map(|key| (0..20).map(move |len| (key, len))) {
+        let table = table();
+        let key = vec![b'k'; key_len];
+        let mut last = set(&table, &key, &vec![0; len]);
+        for byte in 1..40 {
+            let new = vec![byte; len];
+            let written = table.write(
+                &key,
+                NOW_MS,
+                |old| {
+                    assert_eq!(old, vec![byte - 1; len]);
+                    Some(&new)
+                },
+                |_, _| (),
+            );
+            let Written::Over(version) = written else { panic!("only bytes are to be replaced") };
+            assert!(version > last);
+            last = version;
+            let found = table.read(&key, NOW_MS, |entry| {
+                entry.map(|entry| (entry.key().to_vec(), entry.value().to_vec(), entry.version()))
+            });
+            assert_eq!(found, Some((key.clone(), new.clone(), version)));
+            assert_eq!(table.counts().entries, 1);
+        }
+    }
+}
+
+#[test]
 fn a_handle_owns_its_bytes_once_the_table_has_released_them() {
     let table = table();
     set(&table, b"wide", &[1; 1_000]);
