@@ -6,7 +6,7 @@
 pub(crate) fn parse(digits: &[u8]) -> Option<u64> {
     match digits.len() {
         0 => None,
-        1..=8 => eight(padded(digits)),
+        1..=8 => parse_short(digits),
         9..=16 => {
             let (high, low) = digits.split_at(digits.len() - 8);
             Some(eight(padded(high))? * 100_000_000 + eight(padded(low))?)
@@ -16,6 +16,12 @@ pub(crate) fn parse(digits: &[u8]) -> Option<u64> {
             _ => None,
         }),
     }
+}
+
+/// The same for up to eight digits.
+#[inline]
+pub(crate) fn parse_short(digits: &[u8]) -> Option<u64> {
+    eight(padded(digits))
 }
 
 const ZEROS: u64 = u64::from_le_bytes(*b"00000000");
@@ -28,14 +34,18 @@ fn padded(text: &[u8]) -> u64 {
     }
     let before = 8 * (8 - text.len()) as u32;
     let zeros = ZEROS >> (64 - before);
-    // Two parts that overlap have the same characters where they do.
+    // Parts that overlap have the same characters where they do.
     match (text.first_chunk::<4>(), text.last_chunk::<4>()) {
         (Some(first), Some(last)) => {
             let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
             zeros | u64::from(first) << before | u64::from(last) << 32
         }
-        // Each character moves those before it towards the first, and one zero out.
-        _ => text.iter().fold(ZEROS, |word, byte| word >> 8 | u64::from(*byte) << 56),
+        // The middle one of two characters is the last.
+        _ => {
+            let [first, middle, last] = [0, text.len() / 2, text.len() - 1].map(|at| text[at]);
+            let middle = u64::from(middle) << (before + 8 * (text.len() / 2) as u32);
+            zeros | u64::from(first) << before | middle | u64::from(last) << 56
+        }
     }
 }
 
@@ -48,9 +58,12 @@ fn eight(characters: u64) -> Option<u64> {
     if (digits | digits.wrapping_add(0x7676_7676_7676_7676)) & HIGHEST_BITS != 0 {
         return None;
     }
-    let twos = (digits * 10 + (digits >> 8)) & 0x00ff_00ff_00ff_00ff;
-    let fours = (twos * 100 + (twos >> 16)) & 0x0000_ffff_0000_ffff;
-    Some((fours * 10_000 + (fours >> 32)) & 0xffff_ffff)
+    // What overflows is masked out.
+    let joined =
+        |numbers: u64, by: u64, bits: u32| numbers.wrapping_mul(by).wrapping_add(numbers >> bits);
+    let twos = joined(digits, 10, 8) & 0x00ff_00ff_00ff_00ff;
+    let fours = joined(twos, 100, 16) & 0x0000_ffff_0000_ffff;
+    Some(joined(fours, 10_000, 32) & 0xffff_ffff)
 }
 
 #[cfg(test)]

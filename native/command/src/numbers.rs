@@ -138,7 +138,16 @@ fn start(initial: Initial, delta: Delta) -> Result<Number, Error> {
 
 /// A signed decimal integer, as strict as Redis: no plus sign, no leading zeros, no spaces, no
 /// `-0`.
+#[inline]
 pub fn parse_signed(text: &[u8]) -> Option<i64> {
+    match text {
+        [b'1'..=b'9', ..] if text.len() <= 8 => digits::parse_short(text).map(u64::cast_signed),
+        _ => parse_long(text),
+    }
+}
+
+/// The same for every text.
+fn parse_long(text: &[u8]) -> Option<i64> {
     let (negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),
         digits => (false, digits),
