@@ -176,12 +176,44 @@ counters(T) ->
         true ->
             ?assertEqual({ok, -4}, todana:get(T, ~"c")),
             ok = todana:put(T, ~"n", 41),
-            ?assertEqual({ok, 42}, todana:update_counter(T, ~"n", 1));
+            ?assertEqual({ok, 42}, todana:update_counter(T, ~"n", 1)),
+            integers(T);
         false ->
             ?assertEqual({ok, ~"-4"}, todana:get(T, ~"c")),
             ok = todana:put(T, ~"n", ~"41"),
             ?assertEqual({ok, 42}, todana:update_counter(T, ~"n", 1))
     end.
+
+%% Around each limit: of digits, of what the BEAM represents as a word, and of
+%% counters.
+integers(T) ->
+    Powers = [1, 10, 1000, 10_000, 100_000_000, 10_000_000_000_000_000,
+              1 bsl 31, 1 bsl 59, (1 bsl 63) - 3],
+    [
+        begin
+            ok = todana:put(T, Key, N),
+            ?assertEqual({ok, N}, todana:get(T, Key)),
+            ?assertEqual(
+                {ok, N + Delta}, todana:update_counter(T, Key, Delta)
+            ),
+            ?assertEqual({ok, N + Delta}, todana:get(T, Key)),
+            ?assertEqual(ok, todana:delete(T, Key))
+        end
+     || Power <- Powers,
+        Sign <- [1, -1],
+        N <- [Sign * Power + Near || Near <- [-2, -1, 0, 1]],
+        Delta <- [-1, 0, 1],
+        Key <- [N, -N]
+    ],
+    ok = todana:put(T, big, (1 bsl 63) - 1),
+    ?assertEqual({error, overflow}, todana:update_counter(T, big, 1)),
+    ok = todana:put(T, big, 1 bsl 63),
+    ?assertEqual({error, not_an_integer}, todana:update_counter(T, big, 1)),
+    ok = todana:put(T, big, 1 bsl 59),
+    ?assertEqual(
+        {ok, -(1 bsl 59)}, todana:update_counter(T, big, -(1 bsl 60))
+    ),
+    ok = todana:delete(T, big).
 
 expiry(T) ->
     Now = os:system_time(millisecond),
@@ -569,7 +601,9 @@ round_trip(T, Term) ->
 some_terms() ->
     Large = #{N => integer_to_binary(N) || N <- lists:seq(1, 100)},
     [
-        0, -1, 1 bsl 59, -(1 bsl 59), (1 bsl 63) - 1, -(1 bsl 63),
+        0, -1, 9, 10, -10, 9_999, 10_000, 99_999_999, 100_000_000,
+        (1 bsl 59) - 1, 1 bsl 59, -(1 bsl 59), -(1 bsl 59) - 1,
+        (1 bsl 63) - 1, -(1 bsl 63), -(1 bsl 63) - 1,
         1 bsl 63, 1 bsl 200, -(1 bsl 200), 1.0, -0.0, 1.5e300,
         '', atom, 'ätöm', list_to_atom(lists:duplicate(255, 16#1F600)),
         ~"", ~"binary", <<0>>, <<1>>, <<131>>, <<1:3>>, rand:bytes(300),

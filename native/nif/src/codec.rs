@@ -34,7 +34,7 @@
 //! other.
 
 use crate::atoms;
-use crate::erts::{self, Raw, RawEnv};
+use crate::erts::{self, Raw, RawEnv, words};
 use crate::ordered_key::{self, ORDERED_KEY};
 use crate::store::{Codec, KEY_BYTES_MAX, Store};
 use crate::values;
@@ -175,8 +175,27 @@ impl EncodeBuffer {
 ///
 /// # Safety
 /// `env` and `term` belong to the present call, and `'a` does not outlast it.
-#[inline]
+#[inline(always)]
 pub(crate) unsafe fn key<'a>(
+    store: &Store,
+    env: RawEnv,
+    term: Raw,
+    form: u32,
+    buffer: &'a mut EncodeBuffer,
+) -> Result<&'a [u8], Misuse> {
+    if store.codec == Codec::Term
+        && form & KEY_ENCODED == 0
+        && let Some(number) = words::get(term)
+    {
+        return Ok(buffer.digits.format(number).as_bytes());
+    }
+    // SAFETY: see the function.
+    unsafe { other_key(store, env, term, form, buffer) }
+}
+
+/// # Safety
+/// As for [`key`].
+unsafe fn other_key<'a>(
     store: &Store,
     env: RawEnv,
     term: Raw,
@@ -218,8 +237,28 @@ unsafe fn ordered(env: RawEnv, term: Raw, buffer: &mut EncodeBuffer) -> Result<&
 ///
 /// # Safety
 /// `env` and `term` belong to the present call, and `'a` does not outlast it.
-#[inline]
+#[inline(always)]
 pub(crate) unsafe fn value<'a>(
+    store: &Store,
+    env: RawEnv,
+    term: Raw,
+    form: u32,
+    argument: i64,
+    buffer: &'a mut EncodeBuffer,
+) -> Result<&'a [u8], Misuse> {
+    if store.codec != Codec::Raw
+        && form & VALUE_ENCODED == 0
+        && let Some(number) = words::get(term)
+    {
+        return Ok(buffer.digits.format(number).as_bytes());
+    }
+    // SAFETY: see the function.
+    unsafe { other_value(store, env, term, form, argument, buffer) }
+}
+
+/// # Safety
+/// As for [`value`].
+unsafe fn other_value<'a>(
     store: &Store,
     env: RawEnv,
     term: Raw,

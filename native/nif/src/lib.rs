@@ -175,6 +175,7 @@ unsafe extern "C" fn load(
         if !unsafe { open_resource_types(env) } {
             return false;
         }
+        erts::words::learn(env);
         todana_table::set_pin_release(values::release_pin);
         tables::renew_resources();
         todana_table::malloc::join_freed_blocks();
