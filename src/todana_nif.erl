@@ -118,6 +118,7 @@
     group_apply_dirty/4,
     group_load/0,
     group_applied/0,
+    group_answered/0,
     group_read_attach/1,
     group_read_begin/0,
     group_read_answered/2,
@@ -673,6 +674,9 @@ group_apply_dirty(_, _, _, _) -> erlang:nif_error(not_loaded).
 
 -spec group_applied() -> non_neg_integer().
 group_applied() -> erlang:nif_error(not_loaded).
+
+-spec group_answered() -> non_neg_integer().
+group_answered() -> erlang:nif_error(not_loaded).
 
 -spec group_read_attach(pid()) -> ok.
 group_read_attach(_) -> erlang:nif_error(not_loaded).

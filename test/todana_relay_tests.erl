@@ -19,12 +19,15 @@ batch(Bytes) -> binary:copy(~"b", Bytes).
 
 an_entry_has_what_waits_in_the_order_in_which_it_came_test() ->
     Relay = new([~"one", ~"two", ~"three"]),
-    ?assertNot(todana_relay:is_due(0, todana_relay:new())),
-    ?assert(todana_relay:is_due(0, Relay)),
+    ?assertNot(todana_relay:is_due(0, 1_000, todana_relay:new())),
+    ?assert(todana_relay:is_due(0, 1_000, Relay)),
+    ?assert(todana_relay:is_empty(todana_relay:new())),
+    ?assertNot(todana_relay:is_empty(Relay)),
     {Owners, Batches, Rest} = todana_relay:take(0, Relay),
+    ?assert(todana_relay:is_empty(Rest)),
     ?assertEqual([{self(), N} || N <- [1, 2, 3]], Owners),
     ?assertEqual([~"one", ~"two", ~"three"], Batches),
-    ?assertNot(todana_relay:is_due(0, Rest)),
+    ?assertNot(todana_relay:is_due(0, 1_000, Rest)),
     ?assertEqual({[], [], Rest}, todana_relay:take(0, Rest)),
     ?assertEqual(~"one", todana_relay:entry([~"one"])),
     ?assertEqual(
@@ -44,12 +47,36 @@ a_batch_that_is_sent_again_waits_once_test() ->
 
 much_does_not_wait_for_the_entry_before_test() ->
     Less = new([batch(?AHEAD_BYTES - 1)]),
-    ?assertNot(todana_relay:is_due(1, Less)),
-    ?assert(todana_relay:is_due(0, Less)),
+    ?assertNot(todana_relay:is_due(1, 1_000, Less)),
+    ?assert(todana_relay:is_due(0, 1_000, Less)),
     Enough = todana_relay:add(self(), 2, ~"x", Less),
-    ?assert(todana_relay:is_due(1, Enough)),
+    ?assert(todana_relay:is_due(1, 1_000, Enough)),
     {_, _, Rest} = todana_relay:take(0, Enough),
-    ?assertNot(todana_relay:is_due(1, Rest)).
+    ?assertNot(todana_relay:is_due(1, 1_000, Rest)).
+
+%% The leader may always have entries on their way that have no room for others.
+what_had_no_room_is_due_test() ->
+    Long = new([batch(?BYTES_MAX), ~"x"]),
+    ?assertNot(todana_relay:is_due(3, 1_000, new([~"x"]))),
+    {[], [], Passed} = todana_relay:take(1, Long),
+    ?assert(todana_relay:is_due(3, 1_000, Passed)),
+    {[_], [_], Rest} = todana_relay:take(0, Passed),
+    ?assertNot(todana_relay:is_due(3, 1_000, Rest)),
+    %% At most two at once.
+    {-2, Two} = lists:foldl(
+        fun(N, {_, Before}) ->
+            {N, todana_relay:sent(N, [{self(), 1}], 1_000, Before)}
+        end,
+        {0, Passed}, [-1, -2]
+    ),
+    ?assertNot(todana_relay:is_due(0, 1_000, Two)),
+    ?assert(todana_relay:is_due(0, 6_000, Two)),
+    ?assert(todana_relay:is_due(0, 1_000, todana_relay:forget_all(Two))).
+
+numbers_are_negative_and_have_no_gaps_test() ->
+    {First, Relay} = todana_relay:number(todana_relay:new()),
+    {Second, _} = todana_relay:number(Relay),
+    ?assertEqual({true, First - 1}, {First < 0, Second}).
 
 an_entry_is_bounded_unless_it_is_one_batch_test() ->
     Count = fun(Own, Batches) ->
@@ -82,7 +109,7 @@ an_answer_goes_to_the_owners_test() ->
     Left = todana_relay:answer(-7, Answer, Own),
     ?assertEqual(0, todana_relay:in_flight(1_000, Left)),
     ?assertEqual(Left, todana_relay:answer(-7, Answer, Left)),
-    ?assertEqual(todana_relay:new(), todana_relay:answer(7, Answer, Left)),
+    ?assertEqual(Rest, todana_relay:answer(7, Answer, Left)),
     ?assertEqual([1, 2, 3], received()).
 
 received() ->
@@ -93,14 +120,15 @@ received() ->
     end.
 
 what_ra_does_not_answer_is_forgotten_test() ->
-    Relay = todana_relay:sent(-1, [{self(), 1}], 1_000, todana_relay:new()),
+    New = todana_relay:new(),
+    Relay = todana_relay:sent(-1, [{self(), 1}], 1_000, New),
     [
         ?assertEqual({Ms, InFlight},
                      {Ms, todana_relay:in_flight(Ms, Relay)})
-     || {Ms, InFlight} <- [{1_000, 1}, {1_999, 1}, {2_000, 0}, {9_000, 0}]
+     || {Ms, InFlight} <- [{1_000, 1}, {5_999, 1}, {6_000, 0}, {9_000, 0}]
     ],
     ?assertEqual(Relay, todana_relay:forget_old(60_999, Relay)),
-    ?assertEqual(todana_relay:new(), todana_relay:forget_old(61_000, Relay)).
+    ?assertEqual(New, todana_relay:forget_old(61_000, Relay)).
 
 %% The answer to a batch that was sent again, alone, is none to the others.
 a_batch_that_is_sent_again_answers_for_itself_test() ->

@@ -200,12 +200,12 @@ read_index(Nodes, TimeoutMs) ->
         false -> confirmed_index(in_order(Nodes), TimeoutMs)
     end.
 
-%% Nobody else can lead, so what is applied here is all there is; but for a
-%% server that has begun to read its log.
+%% Nobody else can lead, so what is applied here, or being applied, is all there
+%% is; but for a server that has begun to read its log.
 -spec own_index(timeout()) -> {ok, non_neg_integer()} | failure().
 own_index(TimeoutMs) ->
     case todana_nif:durable_state() of
-        open -> {ok, todana_nif:group_applied()};
+        open -> {ok, todana_nif:group_answered()};
         _ -> todana_ra:ask(TimeoutMs)
     end.
 

@@ -14,8 +14,9 @@
 -moduledoc false.
 
 -export([new/0, is_allowed/0, may_mark/1, send/3]).
--export([add/4, is_due/2, take/2, entry/1, combine/1]).
--export([sent/4, in_flight/2, answer/3, forget/2, forget_old/2]).
+-export([add/4, is_empty/1, is_due/3, take/2, number/1, entry/1, combine/1]).
+-export([sent/4, in_flight/2, answer/3, forget/2, forget_old/2,
+         forget_all/1]).
 
 -export_type([relay/0, owner/0]).
 
@@ -27,10 +28,12 @@
 %% An entry has no more batches, and no more bytes unless it is one batch.
 -define(BATCHES_MAX, 16).
 -define(BYTES_MAX, (512 bsl 10)).
+%% Entries without a batch of this node that are on their way at once.
+-define(IN_FLIGHT_MAX, 2).
 %% After that an entry without a batch of this node does not count as on its way
 %% any more, since Ra may have dropped it; and after this time nobody waits for
 %% its answer.
--define(COUNTS_FOR_MS, 1_000).
+-define(COUNTS_FOR_MS, 5_000).
 -define(FORGOTTEN_AFTER_MS, 60_000).
 
 %% The batcher of a member, and the number of its batch.
@@ -40,6 +43,11 @@
     %% In the order in which they came.
     waiting = queue:new() :: queue:queue({owner(), binary()}),
     bytes = 0 :: non_neg_integer(),
+    %% Whether an entry of this node has left the first one behind.
+    is_passed = false :: boolean(),
+    %% That of the last entry without a batch of this node. They are negative
+    %% and without gaps, also behind those of a process before.
+    number = -erlang:system_time(microsecond) :: neg_integer(),
     %% The entries on their way, by the numbers that Ra answers with: those
     %% without a batch of this node are negative.
     sent = #{} :: #{integer() => {[owner()], SentMs :: integer()}}
@@ -77,26 +85,39 @@ add(Pid, Sequence, Batch, #relay{waiting = Waiting} = Relay) ->
             }
     end.
 
--doc "Whether what waits becomes an entry now; other entries are on their way.".
--spec is_due(non_neg_integer(), relay()) -> boolean().
-is_due(0, #relay{waiting = Waiting}) ->
-    not queue:is_empty(Waiting);
-is_due(_InFlight, #relay{bytes = Bytes}) ->
-    Bytes >= ?AHEAD_BYTES.
+-doc "Whether nothing waits.".
+-spec is_empty(relay()) -> boolean().
+is_empty(#relay{waiting = Waiting}) -> queue:is_empty(Waiting).
+
+-doc """
+Whether what waits becomes an entry now, while others are on their way: if much
+waits, or if an entry of this node had no room for it.
+""".
+-spec is_due(non_neg_integer(), integer(), relay()) -> boolean().
+is_due(InFlight, NowMs, #relay{bytes = Bytes, is_passed = IsPassed} = Relay) ->
+    not is_empty(Relay) andalso in_flight(NowMs, Relay) < ?IN_FLIGHT_MAX andalso
+        (InFlight =:= 0 orelse IsPassed orelse Bytes >= ?AHEAD_BYTES).
 
 -doc """
 What waits, for one entry: beside a batch of this number of bytes, or, with 0,
-alone. Then the first batch may have any length.
+alone. Then the first batch may have any length. It is one batch if entries must
+not have several.
 """.
 -spec take(non_neg_integer(), relay()) -> {[owner()], [binary()], relay()}.
-take(0, Relay) -> take(Relay, 0, 0, [], []);
-take(OwnBytes, Relay) -> take(Relay, 1, OwnBytes, [], []).
+take(OwnBytes, Relay) ->
+    {Owners, Batches, Left} = case {is_empty(Relay), OwnBytes} of
+        {true, _} -> {[], [], Relay};
+        {false, 0} -> take(Relay, 0, 0, [], []);
+        {false, _} -> take(Relay, 1, OwnBytes, [], [])
+    end,
+    IsPassed = Owners =:= [] andalso not is_empty(Left),
+    {Owners, Batches, Left#relay{is_passed = IsPassed}}.
 
 -spec take(
     relay(), non_neg_integer(), non_neg_integer(), [owner()], [binary()]
 ) -> {[owner()], [binary()], relay()}.
 take(#relay{waiting = Waiting} = Relay, Count, Sum, Owners, Batches) ->
-    case queue:out(Waiting) of
+    case (Count =:= 0 orelse is_allowed()) andalso queue:out(Waiting) of
         {{value, {Owner, Batch}}, Rest} when
             Count =:= 0;
             Count < ?BATCHES_MAX, Sum + byte_size(Batch) =< ?BYTES_MAX
@@ -110,6 +131,11 @@ take(#relay{waiting = Waiting} = Relay, Count, Sum, Owners, Batches) ->
         _ ->
             {lists:reverse(Owners), lists:reverse(Batches), Relay}
     end.
+
+-doc "A number for an entry without a batch of this node.".
+-spec number(relay()) -> {neg_integer(), relay()}.
+number(#relay{number = Last} = Relay) ->
+    {Last - 1, Relay#relay{number = Last - 1}}.
 
 -doc "An entry of these batches, in the lowest format.".
 -spec entry([binary()]) -> binary().
@@ -165,6 +191,12 @@ about it is no answer to the others.
 -spec forget(integer(), relay()) -> relay().
 forget(Number, #relay{sent = Sent} = Relay) ->
     Relay#relay{sent = maps:remove(Number, Sent)}.
+
+-doc """
+Forgets all entries: the leader has changed, and Ra may have dropped them.
+""".
+-spec forget_all(relay()) -> relay().
+forget_all(Relay) -> Relay#relay{sent = #{}}.
 
 -doc "Forgets the entries that Ra does not answer.".
 -spec forget_old(integer(), relay()) -> relay().

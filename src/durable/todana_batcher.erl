@@ -159,9 +159,8 @@ handle_info({ra_event, _, {rejected, {not_leader, {_, Leader} = Server,
 handle_info(todana_leader, #state{relay = Relay} = State) ->
     Leader = leader(),
     Batches = [Batch#batch{pause_ms = ?RESEND_AFTER_MS} || Batch <- batches()],
-    {noreply, go_on(State#state{
-        relay = lists:foldl(send_again(Leader), Relay, Batches)
-    })};
+    Left = lists:foldl(send_again(Leader), Relay, Batches),
+    {noreply, go_on(State#state{relay = todana_relay:forget_all(Left)})};
 handle_info(tick, #state{in_flight = InFlight, relay = Relay} = State) ->
     {Leader, NowMs} = {leader(), now_ms()},
     Due = [
@@ -224,15 +223,16 @@ go_on(State) -> tick(relay(fill(State))).
 relay(#state{relay = Relay} = State) ->
     NowMs = now_ms(),
     InFlight = entries(NowMs, State),
-    case InFlight < ?IN_FLIGHT_MAX andalso todana_relay:is_due(InFlight, Relay)
+    case InFlight < ?IN_FLIGHT_MAX andalso
+        todana_relay:is_due(InFlight, NowMs, Relay)
     of
         true ->
-            {Owners, Batches, Rest} = todana_relay:take(0, Relay),
-            Number = -erlang:unique_integer([positive]),
+            {Owners, Batches, Taken} = todana_relay:take(0, Relay),
+            {Number, Numbered} = todana_relay:number(Taken),
             Entry = todana_relay:entry(Batches),
             ok = todana_ra:pipeline(leader(), {b, Entry}, Number),
             relay(State#state{
-                relay = todana_relay:sent(Number, Owners, NowMs, Rest),
+                relay = todana_relay:sent(Number, Owners, NowMs, Numbered),
                 has_taken = true
             });
         false ->
@@ -264,14 +264,21 @@ tick_later(#state{tick_ms = TickMs} = State) ->
     State#state{is_ticking = true, has_taken = false}.
 
 -spec fill(#state{}) -> #state{}.
-fill(#state{in_flight = InFlight} = State) when InFlight >= ?IN_FLIGHT_MAX ->
-    State;
 fill(#state{last = Last} = State) ->
     Oldest = ets:first(?MODULE),
-    case is_integer(Oldest) andalso Last - Oldest >= ?APART_MAX of
+    NowMs = now_ms(),
+    IsFar = is_integer(Oldest) andalso Last - Oldest >= ?APART_MAX,
+    case IsFar orelse not has_place(NowMs, State) of
         true -> State;
-        false -> fill(now_ms(), State)
+        false -> fill(NowMs, State)
     end.
+
+%% Whether a batch of this node may be on its way besides. While batches of
+%% other members wait, they have half of the places.
+-spec has_place(integer(), #state{}) -> boolean().
+has_place(NowMs, #state{in_flight = InFlight, relay = Relay} = State) ->
+    entries(NowMs, State) < ?IN_FLIGHT_MAX andalso
+        (InFlight < ?IN_FLIGHT_MAX div 2 orelse todana_relay:is_empty(Relay)).
 
 -spec fill(integer(), #state{}) -> #state{}.
 fill(NowMs, #state{looked_ms = LookedMs} = State) when

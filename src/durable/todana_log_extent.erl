@@ -5,8 +5,9 @@
 %% write more than its bytes do. So the file is extended by some MiB at a time:
 %% by a process of its own, through a descriptor of its own, while Ra writes at
 %% its own position. The kernel neither shortens a file nor changes its bytes
-%% for that (fallocate of Linux), so nothing can go wrong between the two; if
-%% the writer comes to the end first, the file grows as without this.
+%% for that (fallocate of Linux, on the usual file systems), so nothing can go
+%% wrong between the two; if the writer comes to the end first, the file grows
+%% as without this.
 %%
 %% The room reads as zeros, which `todana_log_file' takes for the end of the
 %% log, as Ra does. What the file has before is synchronized first, so a file
@@ -55,6 +56,8 @@ extend_and_exit(Class, {Number, Until}) ->
             Name || Name <- Names, filename:extension(Name) =:= ".wal"
         ]),
         File = unicode:characters_to_binary(filename:join(Class, Newest)),
+        %% Otherwise that may be the next file.
+        {Number, _, _} = counters(),
         End = case todana_nif:extend_file(File, Until) of
             ok -> Until;
             %% Not on this file system, or it is full: until the next file.
@@ -70,7 +73,8 @@ extend_and_exit(Class, {Number, Until}) ->
 -spec due() -> [{pos_integer(), pos_integer()}].
 due() ->
     case counters() of
-        {Number, Bytes, BytesMax} ->
+        %% While Ra begins a new file, the other numbers are of the old one.
+        {Number, Bytes, BytesMax} when Bytes < BytesMax ->
             Growth = Bytes - of_file(?SEEN, Number),
             ok = todana_group_notes:keep(?SEEN, {Number, Bytes}),
             Ahead = max(?AHEAD_BYTES_MIN, ?AHEAD_LOOKS * Growth),
@@ -79,7 +83,7 @@ due() ->
                 {Number, min(BytesMax, Bytes + 2 * Ahead)}
              || End < min(BytesMax, Bytes + Ahead)
             ];
-        none ->
+        _ ->
             []
     end.
 

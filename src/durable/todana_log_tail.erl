@@ -345,9 +345,11 @@ reason_against(always, #{lost := Lost, later := Later}) ->
     Sequences = lists:usort([S || #{sequence := S} <- Lost]),
     Batches = case Later of
         [] -> length(Sequences);
-        %% Of a later file, only its ends are known here.
-        [_ | _] when Sequences =:= [] -> 0;
-        [_ | _] -> lists:last(Sequences) - hd(Sequences) + 1
+        %% Of a later file, only its ends are known here. Entries of the
+        %% batches of other members alone have negative numbers.
+        [_ | _] ->
+            {Others, Own} = lists:partition(fun(S) -> S < 0 end, Sequences),
+            span(Others) + span(Own)
     end,
     case Batches =< todana_batcher:in_flight_max() of
         true -> none;
@@ -360,3 +362,7 @@ reason_against(everysec, #{lost := Lost}) ->
         SpanMs when SpanMs =< ?UNSYNCED_MS_MAX -> none;
         SpanMs -> io_lib:format("and later ones of ~b ms are not", [SpanMs])
     end.
+
+-spec span([integer()]) -> non_neg_integer().
+span([]) -> 0;
+span([First | _] = Sequences) -> lists:last(Sequences) - First + 1.

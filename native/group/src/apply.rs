@@ -231,6 +231,7 @@ impl State {
             if let Some(applied) =
                 self.go_on(around, &mut batch, bytes, &mut loud_from, until, slice.may_take_long)
             {
+                around.counters.answered_index.store(index, SeqCst);
                 batch.mine.iter_mut().for_each(Mine::deliver);
                 at = batch.offset;
                 self.running = Some(batch);
@@ -242,7 +243,9 @@ impl State {
             ended.extend(batch.mine);
         };
         self.reports.reach(index, if paused.is_some() { at } else { usize::MAX });
-        if paused.is_none() {
+        if paused.is_some() {
+            around.counters.answered_index.store(index, SeqCst);
+        } else {
             self.applied = index;
             around.counters.applied_index.store(index, SeqCst);
             around.counters.logged_bytes.fetch_add(bytes.len() as u64 + ENTRY_BYTES, Relaxed);

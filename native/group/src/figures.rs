@@ -59,6 +59,8 @@ pub struct Progress {
 #[derive(Default)]
 pub(crate) struct Counters {
     pub(crate) applied_index: AtomicU64,
+    /// The last entry of which a client here has got an answer before all of it was applied.
+    pub(crate) answered_index: AtomicU64,
     pub(crate) log_time_ms: AtomicU64,
     pub(crate) batches: AtomicU64,
     pub(crate) records: AtomicU64,

@@ -601,6 +601,10 @@ impl Submit for Group {
     fn applied_index(&self) -> u64 {
         self.counters.applied_index.load(SeqCst)
     }
+
+    fn answered_index(&self) -> u64 {
+        self.applied_index().max(self.counters.answered_index.load(SeqCst))
+    }
 }
 
 fn drop_all(submissions: impl IntoIterator<Item = Submission>) {

@@ -154,4 +154,9 @@ pub trait Submit: Send + Sync + fmt::Debug {
     fn applied_index(&self) -> u64 {
         0
     }
+    /// The index of the last entry that has a write of which a client here knows the outcome: that
+    /// of the last entry that was applied, or of the one that is being applied.
+    fn answered_index(&self) -> u64 {
+        self.applied_index()
+    }
 }

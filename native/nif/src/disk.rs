@@ -110,8 +110,8 @@ fn free_bytes(directory: &[u8]) -> std::io::Result<u64> {
 }
 
 /// `extend_file(Path, Bytes) -> ok | {error, Sentence}`: synchronizes a file, and makes it this
-/// long, with zeros, unless it is longer. Nothing of it changes, also if somebody writes to it
-/// meanwhile.
+/// long, with zeros, unless it is longer or nearly so. Nothing of it changes, also if somebody
+/// writes to it meanwhile. An error on file systems that are not known to promise that.
 #[rustler::nif(schedule = "DirtyIo")]
 fn extend_file<'a>(env: Env<'a>, file: Binary<'a>, bytes: u64) -> Term<'a> {
     match extend(path(&file), bytes) {
@@ -120,6 +120,15 @@ fn extend_file<'a>(env: Env<'a>, file: Binary<'a>, bytes: u64) -> Term<'a> {
     }
 }
 
+/// A file is not extended by less.
+#[cfg(target_os = "linux")]
+const EXTENSION_BYTES_MIN: u64 = 1 << 20;
+
+/// File systems that compare the length of a file and change it under one lock: ext2 to ext4, XFS,
+/// Btrfs, F2FS, tmpfs. One that does not, such as OpenZFS, could cut what was written in between.
+#[cfg(target_os = "linux")]
+const EXTENDING: [u32; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x0102_1994];
+
 /// `file:allocate/3` would not do: where the file system has no `fallocate`, it may write bytes
 /// where somebody else just did.
 #[cfg(target_os = "linux")]
@@ -127,11 +136,23 @@ fn extend(path: &Path, bytes: u64) -> std::io::Result<()> {
     use std::os::fd::AsRawFd;
 
     let file = OpenOptions::new().write(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
+    let mut figures = MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: the descriptor is open, and there is room for the result.
+    if unsafe { libc::fstatfs(file.as_raw_fd(), figures.as_mut_ptr()) } != 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    // SAFETY: the call succeeded, so it has filled the structure in.
+    let kind = unsafe { figures.assume_init() }.f_type;
+    #[allow(clippy::cast_possible_truncation, reason = "the numbers have 32 bits")]
+    if !EXTENDING.contains(&(kind as u32)) {
+        return Err(std::io::ErrorKind::Unsupported.into());
+    }
     file.sync_data()?;
     let present = file.metadata()?.len();
-    let Some(missing) = bytes.checked_sub(present).filter(|missing| *missing > 0) else {
+    let missing = bytes.saturating_sub(present);
+    if missing < EXTENSION_BYTES_MIN {
         return Ok(());
-    };
+    }
     let from = libc::off_t::try_from(present).map_err(std::io::Error::other)?;
     let length = libc::off_t::try_from(missing).map_err(std::io::Error::other)?;
     // SAFETY: the descriptor is open, and no memory is involved.

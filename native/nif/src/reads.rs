@@ -123,12 +123,12 @@ fn read_after<'a>(env: Env<'a>, table: Term<'a>, index: u64, reference: Term<'a>
     (atoms::submitted(), ticket.number).encode(env)
 }
 
-/// `read_index(Table) -> Index`: the last entry of the log that is in the table, 0 for one in
-/// memory.
+/// `read_index(Table) -> Index`: the last entry of the log that has a write of which somebody here
+/// knows the outcome, 0 for a table in memory.
 #[rustler::nif]
 fn read_index<'a>(env: Env<'a>, table: Term<'a>) -> Term<'a> {
     match group_of(env, table) {
-        Ok(group) => group.map_or(0, |group| group.applied_index()).encode(env),
+        Ok(group) => group.map_or(0, |group| group.answered_index()).encode(env),
         Err(misuse) => misuse.term(env),
     }
 }

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use todana_command::Command;
-use todana_group::{Applied, Group, Newer, Slice};
+use todana_group::{Applied, Group, Newer, Slice, Submit};
 use todana_table::{Event, Observer};
 
 use crate::harness::{Call, Seen};
@@ -242,4 +242,29 @@ fn changes_are_reported_once_if_the_log_is_begun_anew_within_an_entry() {
             return;
         }
     }
+}
+
+/// A client may ask for the index when it has its answer, and then read elsewhere.
+#[test]
+fn the_index_of_an_answer_is_that_of_its_entry() {
+    let harness = Harness::new();
+    let other = Harness::of(options(9));
+    let entry = combine(&[
+        appended(&harness, 1, b'a'),
+        appended(&other, 1, b'b'),
+        appended(&other, 2, b'c'),
+    ]);
+    let zero = Slice { time: Duration::ZERO, may_take_long: true };
+    let mut offset = 0;
+    let indexes = || (harness.group.applied_index(), harness.group.answered_index());
+    assert_eq!(indexes(), (0, 0));
+    while let Applied::More(next) = harness.group.apply(&entry, offset, 7, NOW_MS, zero) {
+        if offset == 0 {
+            assert_eq!(harness.outcomes().len(), 1, "the first batch has ended");
+        }
+        assert_eq!(indexes(), (0, 7));
+        offset = next;
+    }
+    assert!(offset > 0);
+    assert_eq!(indexes(), (7, 7));
 }

@@ -238,6 +238,13 @@ fn group_applied() -> NifResult<u64> {
     Ok(the_group()?.applied_index())
 }
 
+/// `group_answered() -> Index`: of the last entry that has a write of which a client here knows the
+/// outcome. It may be the one behind that of `group_applied`.
+#[rustler::nif]
+fn group_answered() -> NifResult<u64> {
+    Ok(the_group()?.answered_index())
+}
+
 /// `group_skip(Index) -> ok`: this entry of the log is not for the databases.
 #[rustler::nif]
 fn group_skip(index: u64) -> NifResult<Atom> {

@@ -102,9 +102,9 @@ impl<H: Host> Call<'_, '_, H> {
                     0 => u64::MAX,
                     _ => now_ms.saturating_add(timeout_ms),
                 };
-                let (index, others) = log
-                    .as_ref()
-                    .map_or((0, 0), |log| (log.submit.applied_index(), log.submit.others() as u64));
+                let (index, others) = log.as_ref().map_or((0, 0), |log| {
+                    (log.submit.answered_index(), log.submit.others() as u64)
+                });
                 // There are not as many members, unless more join.
                 let is_vain = replicas > others;
                 (until_ms, index, if is_vain { COPIES_MS.1 } else { COPIES_MS.0 })

@@ -29,7 +29,7 @@ impl<H: Host> Call<'_, '_, H> {
     }
 
     pub(super) fn log_index(&mut self) -> Done {
-        let index = self.log()?.submit.applied_index();
+        let index = self.log()?.submit.answered_index();
         self.encoder.count(index);
         Ok(Flow::Continue)
     }
