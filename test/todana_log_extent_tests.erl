@@ -45,7 +45,7 @@ what_cannot_be_extended_is_an_error_test() ->
 
 %% The file is extended all the time, to lengths around what is written.
 a_writer_and_an_extender_do_not_disturb_each_other_test_() ->
-    {timeout, 120, fun a_writer_and_an_extender_do_not_disturb_each_other/0}.
+    {timeout, 600, fun a_writer_and_an_extender_do_not_disturb_each_other/0}.
 
 a_writer_and_an_extender_do_not_disturb_each_other() ->
     in_directory(fun(Directory) ->

@@ -27,7 +27,10 @@ a_log_without_files_stays_test() ->
         ?assertEqual(ok, mend(Directory, always))
     end).
 
-a_hole_in_the_last_write_is_cut_test() ->
+a_hole_in_the_last_write_is_cut_test_() ->
+    {timeout, 600, fun a_hole_in_the_last_write_is_cut/0}.
+
+a_hole_in_the_last_write_is_cut() ->
     %% Each of the last four records may have a hole.
     [
         with_log([{1, batches(1, 20)}], fun(Directory) ->
@@ -41,7 +44,10 @@ a_hole_in_the_last_write_is_cut_test() ->
      || Index <- [16, 17, 18, 19, 20]
     ].
 
-a_hole_of_a_confirmed_record_is_refused_test() ->
+a_hole_of_a_confirmed_record_is_refused_test_() ->
+    {timeout, 600, fun a_hole_of_a_confirmed_record_is_refused/0}.
+
+a_hole_of_a_confirmed_record_is_refused() ->
     with_log([{1, batches(1, 20)}], fun(Directory) ->
         At = offset(Directory, 1, 15),
         hole(Directory, 1, 15),
@@ -67,7 +73,10 @@ a_batch_that_was_sent_again_counts_once_test() ->
         ?assertEqual(18, last(Directory))
     end).
 
-a_flipped_bit_is_refused_test() ->
+a_flipped_bit_is_refused_test_() ->
+    {timeout, 600, fun a_flipped_bit_is_refused/0}.
+
+a_flipped_bit_is_refused() ->
     [
         with_log([{1, batches(1, 20)}], fun(Directory) ->
             flip(Directory, 1, offset(Directory, 1, Index) + In),
@@ -82,7 +91,10 @@ a_flipped_bit_is_refused_test() ->
      || Index <- [10, 20], In <- [1, 5, 7, 9, 10, 18, 400]
     ].
 
-a_torn_last_record_is_cut_test() ->
+a_torn_last_record_is_cut_test_() ->
+    {timeout, 600, fun a_torn_last_record_is_cut/0}.
+
+a_torn_last_record_is_cut() ->
     [
         with_log([{1, batches(1, 20)}], fun(Directory) ->
             Offset = offset(Directory, 1, 20),
@@ -98,7 +110,7 @@ a_torn_last_record_is_cut_test() ->
 %% wherever the record ends, and also if its last bytes are zeros, but not all
 %% that it has of a sector.
 a_flipped_bit_of_the_last_record_is_refused_test_() ->
-    {timeout, 120, fun a_flipped_bit_of_the_last_record_is_refused/0}.
+    {timeout, 600, fun a_flipped_bit_of_the_last_record_is_refused/0}.
 
 a_flipped_bit_of_the_last_record_is_refused() ->
     [
@@ -116,7 +128,10 @@ a_flipped_bit_of_the_last_record_is_refused() ->
         {In, Bit} =/= {0, 7}
     ].
 
-the_last_sector_of_such_a_record_may_be_torn_test() ->
+the_last_sector_of_such_a_record_may_be_torn_test_() ->
+    {timeout, 600, fun the_last_sector_of_such_a_record_may_be_torn/0}.
+
+the_last_sector_of_such_a_record_may_be_torn() ->
     [
         with_log([{1, batches(1, 3) ++ [Last]}], fun(Directory) ->
             Offset = offset(Directory, 1, 4),
