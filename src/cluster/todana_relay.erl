@@ -45,8 +45,8 @@
     bytes = 0 :: non_neg_integer(),
     %% Whether an entry of this node has left the first one behind.
     is_passed = false :: boolean(),
-    %% That of the last entry without a batch of this node. They are negative
-    %% and without gaps, also behind those of a process before.
+    %% That of the last entry without a batch of this node. They are negative,
+    %% without gaps, and lower than those of an earlier process.
     number = -erlang:system_time(microsecond) :: neg_integer(),
     %% The entries on their way, by the numbers that Ra answers with: those
     %% without a batch of this node are negative.
@@ -200,8 +200,6 @@ forget_all(Relay) -> Relay#relay{sent = #{}}.
 
 -doc "Forgets the entries that Ra does not answer.".
 -spec forget_old(integer(), relay()) -> relay().
-forget_old(_NowMs, #relay{sent = Sent} = Relay) when map_size(Sent) =:= 0 ->
-    Relay;
 forget_old(NowMs, #relay{sent = Sent} = Relay) ->
     Relay#relay{sent = maps:filter(
         fun(_, {_, SentMs}) -> NowMs - SentMs < ?FORGOTTEN_AFTER_MS end, Sent

@@ -444,7 +444,7 @@ unsafe fn bytes_of<'a>(binary: &ErlNifBinary) -> &'a [u8] {
 /// The BEAM represents an integer of 60 bits as `number << 4 | 15`, and no other term ends with
 /// these bits. Its interface does not promise this, so [`learn`](words::learn) asks the BEAM for
 /// the terms of integers with every bit set and cleared, and these functions know no integer if one
-/// is different. Calls for the same purpose took an eighth of an `is_key`.
+/// is different.
 pub(crate) mod words {
     use super::{Raw, RawEnv};
     use rustler::sys::{enif_get_int64, enif_make_int64};
