@@ -84,6 +84,39 @@ torn_entries_are_no_damage_while_the_log_has_them_test() ->
         ?assertEqual([], problems(Directory))
     end).
 
+%% Whether the log may have had an entry that it has lost.
+with_everysec_torn_entries_need_a_file_that_may_have_had_them_test() ->
+    Empty = #{
+        bytes => 5, first => none, last => none, lowest => none, damage => none
+    },
+    Torn = Empty#{damage := #{
+        offset => 5, is_torn => true, is_short => false, behind => []
+    }},
+    Full = Empty#{last := #{index => 30, term => 1}, lowest := 21},
+    [
+        ?assertEqual({Expected, Files}, {
+            todana_log_missing:is_in_log(
+                Index, Durability, lists:enumerate(Files)
+            ),
+            Files
+        })
+     || {Durability, Index, Files, Expected} <- [
+            {everysec, 7, [], false},
+            {everysec, 7, [Empty], false},
+            {everysec, 7, [Torn], true},
+            {everysec, 7, [Empty, Empty], true},
+            {everysec, 7, [Empty, Full], true},
+            {everysec, 7, [Full, Empty], false},
+            {everysec, 20, [Full], false},
+            {everysec, 21, [Full], true},
+            {everysec, 31, [Full], true},
+            {always, 7, [Torn], false},
+            {always, 7, [Empty, Full], false},
+            {always, 30, [Full, Empty], true},
+            {always, 31, [Full], false}
+        ]
+    ].
+
 a_segment_without_an_index_is_broken_test() ->
     with_log(fun(Directory) ->
         File = (segment(2))(Directory),

@@ -19,6 +19,20 @@ a_known_cause_is_said_by_todana_test() ->
         [report(Reason) || Reason <- Known]
     end)).
 
+%% Nobody sees the report of the cause, so the sentence about its effect has it.
+the_cause_is_in_the_sentence_about_the_end_test() ->
+    _ = persistent_term:erase(todana_ra_words),
+    Ends = [shutdown, {server, killed}, {noproc, {gen_statem, call, []}}],
+    Sentences = fun() -> [todana_ra_words:describe(End) || End <- Ends] end,
+    ?assertMatch(["processes of the log ended" ++ _, _, _], Sentences()),
+    _ = in_process(['a'], fun() -> [report({badmatch, {error, eio}})] end),
+    _ = in_process(['a'], fun() -> [report({noproc, shutdown})] end),
+    ?assertEqual(
+        lists:duplicate(3, "the disk reports an input/output error"),
+        Sentences()
+    ),
+    persistent_term:erase(todana_ra_words).
+
 of_unknown_causes_a_few_pass_test() ->
     ?assertEqual(
         [ignore, ignore, ignore, stop, stop],

@@ -3,7 +3,7 @@
 -module(todana_log_cut).
 -moduledoc false.
 
--export([set_aside/2, set_aside_segments/2, cut/3]).
+-export([set_aside/2, set_aside_segments/2, cut/3, cut_segment/3]).
 -export([where/1, loss/2, repaired/1]).
 
 -export_type([cut/0]).
@@ -91,6 +91,40 @@ cut(#{file := File, offset := Offset, later := Later}, UId, What) ->
         ok ?= todana_ra_files:forget_applied(Directory, UId),
         ok ?= unusable(File, truncate(File, Offset)),
         {ok, [Copy | Moved]}
+    end.
+
+-doc "Lets a segment file have only these entries. It is kept in `damaged`.".
+-spec cut_segment(file:filename(), [non_neg_integer()], file:filename()) ->
+    {ok, [file:filename()]} | {error, problem()}.
+cut_segment(File, Entries, Server) ->
+    Kept = filename:join(Server, "damaged"),
+    Stamp = stamp(),
+    maybe
+        ok ?= unusable(Kept, filelib:ensure_path(Kept)),
+        case Entries of
+            [] -> move([File], Kept, Stamp, []);
+            [_ | _] -> rewrite(File, Entries, Kept, Stamp)
+        end
+    end.
+
+-spec rewrite(
+    file:filename(), [non_neg_integer()], file:filename(), iodata()
+) -> {ok, [file:filename()]} | {error, problem()}.
+rewrite(File, Entries, Kept, Stamp) ->
+    Name = text("~ts~ts", [filename:basename(File), Stamp]),
+    Copy = filename:join(Kept, Name),
+    New = File ++ ".new",
+    maybe
+        ok ?= unusable(File, copy(File, 0, Copy)),
+        ok ?= case file:delete(New, [raw]) of
+            {error, enoent} -> ok;
+            Deleted -> unusable(New, Deleted)
+        end,
+        ok ?= unusable(New, todana_log_segment:copy(File, Entries, New)),
+        ok ?= unusable(File, file:rename(New, File)),
+        Directory = filename:dirname(File),
+        ok ?= unusable(Directory, todana_small_file:sync_directory(Directory)),
+        {ok, [Copy]}
     end.
 
 -spec move([file:filename()], file:filename(), iodata(), [file:filename()]) ->

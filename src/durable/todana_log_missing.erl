@@ -10,7 +10,7 @@
 -moduledoc false.
 
 -export([problems/2, confirmed_behind/2, are_whole/1, is_in_log/3,
-         unneeded/2]).
+         scanned/2, unneeded/2]).
 
 -type file() :: {file:filename(), todana_log_file:scanned()}.
 -type problem() :: todana_log_problem:problem().
@@ -56,15 +56,25 @@ are_whole(Server) ->
     end,
     are_whole(todana_log_segment:files(Server), IsElsewhere, Server).
 
+-doc """
+The files of a log of this writer, by age. One that the power failure has left
+without its first bytes has no entries.
+""".
 -spec scanned(file:filename(), binary()) -> [file()].
 scanned(Directory, UId) ->
+    Files = lists:sort(filelib:wildcard(filename:join(Directory, "*.wal"))),
     [
         {File, Scanned}
-     || File <- lists:sort(filelib:wildcard(
-            filename:join(Directory, "*.wal")
-        )),
-        {ok, Scanned} <- [todana_log_file:scan(File, UId)]
+     || File <- Files,
+        Scanned <- case todana_log_file:scan(File, UId) of
+            {ok, Found} -> [Found];
+            {error, _} -> [nothing() || todana_log_file:is_begun(File)]
+        end
     ].
+
+-spec nothing() -> todana_log_file:scanned().
+nothing() ->
+    #{bytes => 0, first => none, last => none, lowest => none, damage => none}.
 
 -spec are_whole(
     [file:filename()], fun((non_neg_integer()) -> boolean()), file:filename()
@@ -134,26 +144,28 @@ is_all(Snapshot, Server) ->
     end.
 
 -doc """
-Whether one of these files has this entry; with `everysec', also if it may have
-had it at its end, which was not on disk yet. Ra writes their entries to the
-newest segment again, and drops what that has behind the first of them.
+Whether one of these files has this entry. With `everysec', also whether one may
+have had it, which was not on disk yet: behind its end, or in a file without any
+entry that is damaged or has a successor. Ra, or todana_log_copies, then takes
+away the copies from there on.
 """.
 -spec is_in_log(
     non_neg_integer(), todana_data_dir:durability(), [file()]
 ) -> boolean().
-is_in_log(Index, Durability, Files) ->
+is_in_log(Index, always, Files) ->
     lists:any(
-        fun(File) ->
-            case wal_span(File) of
-                [{First, _, _}] when Durability =:= everysec ->
-                    First =< Index;
-                [{First, Last, _}] ->
-                    First =< Index andalso Index =< Last;
-                [] ->
-                    false
-            end
-        end,
-        Files
+        fun({First, Last, _}) -> First =< Index andalso Index =< Last end,
+        lists:append([wal_span(File) || File <- Files])
+    );
+is_in_log(Index, everysec, Files) ->
+    Lost = [
+        File
+     || {_, #{last := none, damage := Damage}} = File <- Files,
+        Damage =/= none orelse File =/= lists:last(Files)
+    ],
+    Lost =/= [] orelse lists:any(
+        fun({First, _Last, _}) -> First =< Index end,
+        lists:append([wal_span(File) || File <- Files])
     ).
 
 -spec durability(file:filename()) -> todana_data_dir:durability().

@@ -90,7 +90,11 @@ mend(Directory, UId, Durability) ->
         ),
         mend(Directory, UId, Durability)
     else
-        {whole, Whole} -> todana_log_cut:set_aside_segments(Whole, Server);
+        {whole, Whole} ->
+            maybe
+                ok ?= todana_log_cut:set_aside_segments(Whole, Server),
+                todana_log_copies:mend(Whole, Server, Durability)
+            end;
         {error, Problem} -> {error, Problem}
     end.
 
@@ -116,8 +120,13 @@ judged(Files, Server, Durability) ->
     case first_damage(Files, Durability) of
         undamaged ->
             case todana_log_missing:problems(Files, Server) of
-                [] -> {whole, Files};
-                [Problem | _] -> {error, Problem}
+                [] ->
+                    case todana_log_copies:examine(Files, Server, Durability) of
+                        ok -> {whole, Files};
+                        Error -> Error
+                    end;
+                [Problem | _] ->
+                    {error, Problem}
             end;
         {cut, Cut} ->
             maybe

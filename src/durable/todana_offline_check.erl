@@ -107,7 +107,7 @@ class(DataDir, Directory, UId, Durability) ->
         [wal(File, UId, Confirmed, IsShort) || File <- Logs] ++
         [gap(Gap) || {_, _, _, true} = Gap <-
                          todana_log_cover:gaps(Scanned, Server)] ++
-        [segment(File, Durability, Scanned)
+        [segment(File, Durability, todana_log_missing:scanned(Directory, UId))
          || File <- files(Directory, "*/*.segment")] ++
         lists:append([
             snapshot(File)

@@ -35,15 +35,22 @@ unlimit() ->
 filter(#{level := error, msg := Message, meta := Meta}, Counts) ->
     case is_ours() orelse is_about_ours(Message, Meta) of
         true ->
-            case todana_ra_words:is_known(Message) orelse is_too_much(Counts) of
-                true -> stop;
-                false -> ignore
+            case todana_ra_words:is_known(Message) of
+                true ->
+                    ok = todana_ra_words:remember(Message),
+                    stop;
+                false ->
+                    passed(is_too_much(Counts))
             end;
         false ->
             ignore
     end;
 filter(_Event, _Counts) ->
     ignore.
+
+-spec passed(boolean()) -> stop | ignore.
+passed(true) -> stop;
+passed(false) -> ignore.
 
 -spec is_ours() -> boolean().
 is_ours() ->

@@ -2,10 +2,12 @@
 -module(todana_ra_words).
 -moduledoc false.
 
--export([describe/1, is_full/1, full/2, is_known/1]).
+-export([describe/1, is_full/1, full/2, is_known/1, remember/1]).
 
 %% How many parts of a reason are searched for a known cause.
 -define(TERMS_MAX, 1_000).
+%% A report of a cause, and the end of the processes that it ends.
+-define(CAUSE_MS_MAX, 10_000).
 
 -doc "A reason why the log does not run, as a sentence.".
 -spec describe(term()) -> string().
@@ -20,8 +22,7 @@ describe({ra, {"no such file or directory", _}}) ->
 describe({server, Reason}) when Reason =:= shutdown; Reason =:= killed ->
     describe(Reason);
 describe(Reason) when Reason =:= shutdown; Reason =:= killed ->
-    "processes of the log ended, and the messages of Ra before this one say "
-    "why";
+    ended();
 describe(Reason) ->
     case todana_log_problem:is_problem(Reason) of
         true ->
@@ -60,6 +61,7 @@ full_errors() -> [enospc, edquot].
 -spec cause(term()) -> string().
 cause(Reason) ->
     case known(Reason) of
+        [ended | _] -> ended();
         [Words | _] -> Words;
         [] when element(1, Reason) =:= server; element(1, Reason) =:= system ->
             "Ra does not start, for the reason in its errors before this line";
@@ -76,7 +78,7 @@ unknown(Reason) ->
     io_lib:format("~0tP", [Reason, 30]).
 
 %% The words for the causes in this term.
--spec known(term()) -> [string()].
+-spec known(term()) -> [string() | ended].
 known(Reason) ->
     Atoms = atoms(Reason, ?TERMS_MAX),
     [Words || {Atom, Words} <- causes(), lists:member(Atom, Atoms)].
@@ -91,7 +93,7 @@ is_known(Report) ->
         [reached_max_restart_intensity, shutdown, todana]
     ).
 
--spec causes() -> [{atom(), string()}].
+-spec causes() -> [{atom(), string() | ended}].
 causes() ->
     Remedy = todana_log_remedy:of_running(),
     [
@@ -112,9 +114,38 @@ causes() ->
         {eio, "the disk reports an input/output error"},
         {eacces, "a file of the data directory may not be opened"},
         {eperm, "a file of the data directory may not be changed"},
-        {noproc, "processes of the log ended, and the messages of Ra before "
-            "this one say why"}
+        {noproc, ended}
     ].
+
+%% With the cause that a report had which was left out, or else the reports are
+%% in the log.
+-spec ended() -> string().
+ended() ->
+    case persistent_term:get(?MODULE, none) of
+        {Words, AtMs} ->
+            case erlang:monotonic_time(millisecond) - AtMs of
+                Ms when Ms < ?CAUSE_MS_MAX -> Words;
+                _ -> unexplained()
+            end;
+        none ->
+            unexplained()
+    end.
+
+-spec unexplained() -> string().
+unexplained() ->
+    "processes of the log ended, and the messages of Ra before this one say "
+    "why".
+
+-doc "Remembers the cause that a report names and nobody sees.".
+-spec remember(term()) -> ok.
+remember(Report) ->
+    case [Words || Words <- known(Report), Words =/= ended] of
+        [Words | _] ->
+            NowMs = erlang:monotonic_time(millisecond),
+            persistent_term:put(?MODULE, {Words, NowMs});
+        [] ->
+            ok
+    end.
 
 %% The atoms in the first parts of a term.
 -spec atoms(term(), pos_integer()) -> [atom()].
