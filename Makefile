@@ -39,16 +39,11 @@ build: toolchain ## build the native engine and the Erlang application
 release: build ## a self-contained tarball, Erlang included
 	@tools/release
 
+# Servers under test wait more than they compute, and compilers do not wait.
 test: toolchain deps ## all checks and tests
-	@$(MAKE) --no-print-directory check
-	@$(MAKE) --no-print-directory test-native
-	@$(MAKE) --no-print-directory test-erlang
-	@$(MAKE) --no-print-directory test-clients
-	@$(MAKE) --no-print-directory test-hostile
-	@$(MAKE) --no-print-directory test-durable
-	@$(MAKE) --no-print-directory test-faults
-	@$(MAKE) --no-print-directory test-bench
-	@$(MAKE) --no-print-directory fuzz-smoke
+	@tools/side-by-side _build/test-crates.log \
+		"$(MAKE) --no-print-directory test-erlang test-clients test-hostile test-durable test-faults test-bench" \
+		"$(MAKE) --no-print-directory lint-native tidy circles test-native fuzz-smoke lint-erlang"
 
 # The NIF crate links only inside the VM; test-erlang tests it.
 test-native: ## the Rust crates' tests
