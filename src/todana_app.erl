@@ -11,6 +11,7 @@
     {ok, pid()} | {error, term()}.
 start(_Type, _Arguments) ->
     maybe
+        ok ?= todana_release:engine(),
         {ok, Options} ?= todana_config:embedded(),
         ok ?= todana_release:check(Options),
         {ok, Durable} ?= durable(Options),

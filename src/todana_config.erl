@@ -58,6 +58,7 @@ embedded() ->
          || #{name := Name} = Option <- todana_options:all()
         }),
         ok = without_data_dir(Loaded),
+        ok = is_event_handler(application:get_env(todana, event_handler, none)),
         Options = #{Name => Value || Name := {Value, _} <- Loaded},
         case check(Options) of
             ok -> {ok, Options};
@@ -66,6 +67,15 @@ embedded() ->
     catch
         throw:Sentence1 -> {error, {todana, Sentence1}}
     end.
+
+-spec is_event_handler(term()) -> ok.
+is_event_handler(none) -> ok;
+is_event_handler(Handler) when is_function(Handler, 3) -> ok;
+is_event_handler(Other) ->
+    throw(sentence(
+        "event_handler is `~ts`, but should be a function of three arguments, "
+        "such as fun telemetry:execute/3, or none", [text(Other)]
+    )).
 
 -spec set_or_default(todana_options:option(), #{atom() => term()}) ->
     {term(), origin()}.

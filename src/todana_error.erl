@@ -49,7 +49,7 @@ is_ours({Module, _, _, _}) ->
         erlang, ?MODULE, todana, todana_many, todana_pages, todana_ranges,
         todana_fetch, todana_commit, todana_update, todana_transaction,
         todana_dump, todana_durable, todana_tables,
-        todana_subscription
+        todana_subscription, todana_cluster
     ]).
 
 -doc "What `erl_error` prints for a raised `badarg`.".
@@ -142,6 +142,9 @@ text(not_a_pair) -> "contains an element that is not {Key, Value}";
 text({not_a_function, Arity}) ->
     io_lib:format("not a function of arity ~b", [Arity]);
 text(not_an_atom) -> "not an atom";
+text(not_another_node) ->
+    "not the name of another node, for example 'todana@10.0.0.2'";
+text(not_join_options) -> "options must be #{data_dir => Directory}";
 text(not_a_level) -> "not local, bounded or linear";
 text(not_an_index) -> "not a number that index/1 returned";
 text(not_a_cursor) -> "not a cursor that scan/1,2,3 returned";

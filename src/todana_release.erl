@@ -1,13 +1,26 @@
-%% Whether the release that this node runs has the applications that its options
-%% need.
+%% Whether the release that this node runs has the native engine, and the
+%% applications that its options need.
 %%
-%% Todana does not depend on them, because a release would start them, and end
+%% Todana does not depend on these, because a release would start them, and end
 %% with them: Ra gives up when a disk is full, and Todana starts it again. So
 %% a release lists them, with the start type `load': docs/embedding.md.
 -module(todana_release).
 -moduledoc false.
 
--export([check/1, check/2]).
+-export([engine/0, check/1, check/2]).
+
+-doc "Whether the native engine can be loaded. The code server says why not.".
+-spec engine() -> ok | {error, string()}.
+engine() ->
+    case code:ensure_loaded(todana_nif) of
+        {module, _} ->
+            ok;
+        {error, _} ->
+            {error,
+             "the native engine, priv/todana_nif.so, cannot be loaded, and the "
+             "warning before this line says why: docs/embedding.md says how it "
+             "is built"}
+    end.
 
 -doc "A sentence that names the option and the applications that it needs.".
 -spec check(todana_config:options()) -> ok | {error, string()}.

@@ -353,6 +353,27 @@ can_join_test_() ->
         ?_assertEqual(ok, Join('b@10.0.0.2', 'a@10.0.0.1'))
     ].
 
+%% Nothing is stopped for it.
+join_says_which_argument_is_wrong_test() ->
+    [
+        try todana_cluster:join(Peer, Options) of
+            Result -> error({unexpected, Result})
+        catch
+            error:badarg:Stack ->
+                Texts = todana_error:format_error(badarg, Stack),
+                ?assertEqual([Number], maps:keys(Texts)),
+                ?assertMatch([{todana_cluster, join, [Peer, Options], _} | _],
+                             Stack)
+        end
+     || {Peer, Options, Number} <- [
+            {"a@10.0.0.2", #{data_dir => "d"}, 1},
+            {node(), #{data_dir => "d"}, 1},
+            {'a@10.0.0.2', [], 2},
+            {'a@10.0.0.2', #{}, 2},
+            {'a@10.0.0.2', #{data_dir => "d", tls => true}, 2}
+        ]
+    ].
+
 %% What the other node may lack.
 refusal_test() ->
     Refusal = fun(UsesTls) ->

@@ -301,6 +301,29 @@ the_api_page_names_every_function_test() ->
      || {F, _} <- todana:module_info(exports), F =/= module_info
     ].
 
+%% It would never be called.
+a_wrong_event_handler_of_the_environment_is_refused_test() ->
+    _ = application:load(todana),
+    [
+        begin
+            ok = application:set_env(todana, event_handler, Handler),
+            Result = todana_config:embedded(),
+            ok = application:unset_env(todana, event_handler),
+            case Result of
+                {ok, _} ->
+                    ?assert(IsRight);
+                {error, {todana, Sentence}} ->
+                    ?assertMatch("event_handler is `" ++ _, Sentence),
+                    ?assertNot(IsRight)
+            end
+        end
+     || {Handler, IsRight} <- [
+            {none, true}, {fun(_, _, _) -> ok end, true},
+            {fun(_, _) -> ok end, false}, {telemetry, false},
+            {{telemetry, execute}, false}
+        ]
+    ].
+
 %% Each of these has a text, which would become the name of a directory.
 a_path_of_the_environment_is_a_string_test() ->
     _ = application:load(todana),

@@ -143,9 +143,9 @@ open(Number, {Ip, Port}) ->
     Ref = {?MODULE, Number},
     Transport = #{
         socket_opts => [
-            {ip, Ip}, {port, Port}, {backlog, ?BACKLOG},
+            {port, Port}, {backlog, ?BACKLOG},
             {send_timeout, ?REQUEST_TIMEOUT_MS}, {send_timeout_close, true}
-            | [{ipv6_v6only, true} || tuple_size(Ip) =:= 8]
+            | bound_to(Ip)
         ],
         num_acceptors => 2,
         %% The maximum is for each supervisor of connections.
@@ -173,10 +173,27 @@ open(Number, {Ip, Port}) ->
         %% A body is refused, so it is not read either.
         max_skip_body_length => 0
     },
-    case ranch:start_listener(Ref, ranch_tcp, Transport, ?MODULE, Protocol) of
-        {ok, _} -> {ok, Ref};
-        {error, Reason} -> {error, Reason}
+    maybe
+        ok ?= try_to_listen(Ip, Port),
+        {ok, _} ?= ranch:start_listener(
+            Ref, ranch_tcp, Transport, ?MODULE, Protocol
+        ),
+        {ok, Ref}
     end.
+
+%% Ranch reports an address that is in use as a crash of three processes.
+-spec try_to_listen(inet:ip_address(), inet:port_number()) ->
+    ok | {error, term()}.
+try_to_listen(Ip, Port) ->
+    maybe
+        {ok, Socket} ?=
+            gen_tcp:listen(Port, [{reuseaddr, true} | bound_to(Ip)]),
+        gen_tcp:close(Socket)
+    end.
+
+-spec bound_to(inet:ip_address()) -> [gen_tcp:listen_option()].
+bound_to(Ip) ->
+    [{ip, Ip} | [{ipv6_v6only, true} || tuple_size(Ip) =:= 8]].
 
 -spec listening() -> [ranch:ref()].
 listening() ->

@@ -37,9 +37,25 @@ A later start needs `data_dir` among the options of the application; the
 directory knows the rest.
 """.
 -spec join(node(), join_options()) -> ok | {error, Sentence :: string()}.
-join(Peer, #{data_dir := DataDir} = Options) when
-    is_atom(Peer), map_size(Options) =:= 1
-->
+join(Peer, Options) ->
+    case join_misuse(Peer, Options) of
+        none ->
+            #{data_dir := DataDir} = Options,
+            join_with(Peer, DataDir);
+        Misuse ->
+            todana_error:raise(?MODULE, join, [Peer, Options], Misuse)
+    end.
+
+-spec join_misuse(term(), term()) -> none | todana_error:cause().
+join_misuse(Peer, _Options) when not is_atom(Peer); Peer =:= node() ->
+    {badarg, 1, not_another_node};
+join_misuse(_Peer, #{data_dir := _} = Options) when map_size(Options) =:= 1 ->
+    none;
+join_misuse(_Peer, _Options) ->
+    {badarg, 2, not_join_options}.
+
+-spec join_with(node(), file:filename()) -> ok | {error, string()}.
+join_with(Peer, DataDir) ->
     Old = [
         {Name, application:get_env(todana, Name)}
      || Name <- [data_dir, cluster_join]
