@@ -143,6 +143,88 @@ a_torn_copy_before_the_log_is_refused_test() ->
         ?assertMatch({error, {broken, File, _, _}}, Mend())
     end).
 
+%% A disk that did not get to a sector leaves zeros there.
+a_copy_with_a_flipped_bit_is_damaged_test() ->
+    with_log(everysec, fun(Directory, Mend) ->
+        ok = snapshot(todana_log_writer:server(Directory), 10),
+        File = segment(Directory, 1, 20),
+        {15, _, Offset} = lists:keyfind(
+            15, 1, ra_log_segment:dump_index(File)
+        ),
+        ok = overwrite(File, Offset, <<"dota">>),
+        ok = wal(Directory, 8, 10),
+        ?assertMatch({error, {broken, File, _, _}}, Mend()),
+        ?assertEqual({ok, lists:seq(1, 20)}, todana_log_segment:indexes(File))
+    end).
+
+%% A torn index is no reason to drop another entry that nothing else has.
+what_is_damaged_before_a_torn_row_is_refused_test() ->
+    [
+        with_log(Durability, fun(Directory, Mend) ->
+            Server = todana_log_writer:server(Directory),
+            File = segment(Directory, 1, ?FIRST_SECTOR + 5),
+            ok = wal(Directory, ?FIRST_SECTOR + 1, ?FIRST_SECTOR + 5),
+            ok = overwrite(File, ?SECTOR_BYTES - 24, <<0:24/unit:8>>),
+            ok = tear(File, 7),
+            {ok, Before} = file:read_file(File),
+            ?assertMatch({error, {broken, File, _, _}}, Mend()),
+            ?assertEqual({{ok, Before}, []},
+                         {file:read_file(File), kept(Server)})
+        end)
+     || Durability <- [always, everysec]
+    ].
+
+%% The snapshot has its entries.
+a_damaged_file_that_nobody_needs_is_set_aside_test() ->
+    [
+        with_log(Durability, fun(Directory, Mend) ->
+            Server = todana_log_writer:server(Directory),
+            Old = segment(Directory, 1, 10),
+            _ = segment(Directory, 2, 11, 20),
+            ok = file:write_file(Old, "not a segment"),
+            ok = snapshot(Server, 10),
+            ok = wal(Directory, 21, 25),
+            ?assertEqual({Durability, ok}, {Durability, Mend()}),
+            ?assertNot(filelib:is_file(Old))
+        end)
+     || Durability <- [always, everysec]
+    ].
+
+%% Ra would count new entries as applied.
+what_was_applied_is_forgotten_test() ->
+    with_log(everysec, fun(Directory, Mend) ->
+        UId = todana_log_writer:uid(),
+        ok = snapshot(todana_log_writer:server(Directory), 10),
+        File = segment(Directory, 1, 20),
+        ok = tear(File, 15),
+        ok = wal(Directory, 8, 10),
+        {ok, meta} = dets:open_file(
+            meta, [{file, filename:join(Directory, "meta.dets")}]
+        ),
+        ok = dets:insert(meta, {UId, 1, vote, 20}),
+        ok = dets:close(meta),
+        ?assertEqual(ok, Mend()),
+        {ok, meta} = dets:open_file(
+            meta, [{file, filename:join(Directory, "meta.dets")}]
+        ),
+        ?assertEqual([{UId, 1, vote, 0}], dets:lookup(meta, UId)),
+        ok = dets:close(meta)
+    end).
+
+%% A second power failure could leave its bytes in sectors of newer copies.
+what_no_row_names_is_cut_off_test() ->
+    [
+        with_log(everysec, fun(Directory, Mend) ->
+            File = segment(Directory, 1, 20),
+            {ok, Before} = file:read_file(File),
+            ok = wal(Directory, 21, 25),
+            ok = file:write_file(File, [Before, More]),
+            ?assertEqual(ok, Mend()),
+            ?assertEqual({ok, Before}, file:read_file(File))
+        end)
+     || More <- ["", "x", <<0:9000/unit:8>>]
+    ].
+
 %% ----------------------------------------------------------------- files ---
 
 segment(Directory, First, Last) -> segment(Directory, 1, First, Last).

@@ -84,8 +84,8 @@ torn_entries_are_no_damage_while_the_log_has_them_test() ->
         ?assertEqual([], problems(Directory))
     end).
 
-%% Whether the log may have had an entry that it has lost.
-with_everysec_torn_entries_need_a_file_that_may_have_had_them_test() ->
+%% With `everysec', the log may have had an entry that it has lost.
+files_that_have_an_entry_or_may_have_had_it_test() ->
     Empty = #{
         bytes => 5, first => none, last => none, lowest => none, damage => none
     },
@@ -94,28 +94,53 @@ with_everysec_torn_entries_need_a_file_that_may_have_had_them_test() ->
     }},
     Full = Empty#{last := #{index => 30, term => 1}, lowest := 21},
     [
-        ?assertEqual({Expected, Files}, {
-            todana_log_missing:is_in_log(
-                Index, Durability, lists:enumerate(Files)
-            ),
-            Files
-        })
-     || {Durability, Index, Files, Expected} <- [
-            {everysec, 7, [], false},
-            {everysec, 7, [Empty], false},
-            {everysec, 7, [Torn], true},
-            {everysec, 7, [Empty, Empty], true},
-            {everysec, 7, [Empty, Full], true},
-            {everysec, 7, [Full, Empty], false},
-            {everysec, 20, [Full], false},
-            {everysec, 21, [Full], true},
-            {everysec, 31, [Full], true},
-            {always, 7, [Torn], false},
-            {always, 7, [Empty, Full], false},
-            {always, 30, [Full, Empty], true},
-            {always, 31, [Full], false}
+        begin
+            Named = lists:enumerate(Files),
+            ?assertEqual({Index, Files, Has, MayHaveHad}, {
+                Index, Files, todana_log_missing:is_in_log(Index, Named),
+                todana_log_missing:may_have_had(Index, Named)
+            })
+        end
+     || {Index, Files, Has, MayHaveHad} <- [
+            {7, [], false, false},
+            {7, [Empty], false, false},
+            {7, [Torn], false, true},
+            {7, [Empty, Empty], false, true},
+            {7, [Empty, Full], false, true},
+            {7, [Full, Empty], false, false},
+            {20, [Full], false, false},
+            {21, [Full], true, true},
+            {30, [Full, Empty], true, true},
+            {31, [Full], false, true}
         ]
     ].
+
+%% A file that was full keeps the torn copies of entries that the next one has.
+copies_that_a_later_segment_replaces_are_no_damage_test() ->
+    with_log(fun(Directory) ->
+        Server = todana_log_writer:server(Directory),
+        File = (segment(3))(Directory),
+        {ok, Fd} = file:open(File, [read, write, raw, binary]),
+        {ok, End} = file:position(Fd, eof),
+        ok = file:pwrite(Fd, End - 4, <<0:32>>),
+        ok = file:close(Fd),
+        ?assertMatch({error, {broken, File, _, _}},
+                     todana_log_missing:are_whole(Server)),
+        Write = fun(First, Last) ->
+            todana_log_writer:write_segment(
+                Directory, 4, records(First, Last)
+            )
+        end,
+        Later = Write(30, 40),
+        ?assertEqual(ok, todana_log_missing:are_whole(Server)),
+        ?assertEqual([], problems(Directory)),
+        ok = file:delete(Later),
+        %% Nor do they fill a hole.
+        _ = Write(26, 28),
+        ?assertMatch([{missing, _, ["entries 29 to 30 are missing" | _]}],
+                     problems(Directory)),
+        ?assertEqual(ok, todana_log_missing:are_whole(Server))
+    end).
 
 a_segment_without_an_index_is_broken_test() ->
     with_log(fun(Directory) ->

@@ -3,7 +3,8 @@
 -module(todana_log_cut).
 -moduledoc false.
 
--export([set_aside/2, set_aside_segments/2, cut/3, cut_segment/3]).
+-export([set_aside/2, set_aside_segments/2, cut/3]).
+-export([cut_segment/3, truncate/2]).
 -export([where/1, loss/2, repaired/1]).
 
 -export_type([cut/0]).
@@ -93,7 +94,10 @@ cut(#{file := File, offset := Offset, later := Later}, UId, What) ->
         {ok, [Copy | Moved]}
     end.
 
--doc "Lets a segment file have only these entries. It is kept in `damaged`.".
+-doc """
+Lets a segment file have only these entries; without any, it goes. It is kept in
+`damaged` as it was.
+""".
 -spec cut_segment(file:filename(), [non_neg_integer()], file:filename()) ->
     {ok, [file:filename()]} | {error, problem()}.
 cut_segment(File, Entries, Server) ->
@@ -107,24 +111,35 @@ cut_segment(File, Entries, Server) ->
         end
     end.
 
+%% The new file first: the disk may be full.
 -spec rewrite(
     file:filename(), [non_neg_integer()], file:filename(), iodata()
 ) -> {ok, [file:filename()]} | {error, problem()}.
 rewrite(File, Entries, Kept, Stamp) ->
-    Name = text("~ts~ts", [filename:basename(File), Stamp]),
-    Copy = filename:join(Kept, Name),
+    Copy = filename:join(
+        Kept, text("~ts~ts", [filename:basename(File), Stamp])
+    ),
     New = File ++ ".new",
-    maybe
-        ok ?= unusable(File, copy(File, 0, Copy)),
-        ok ?= case file:delete(New, [raw]) of
-            {error, enoent} -> ok;
-            Deleted -> unusable(New, Deleted)
-        end,
-        ok ?= unusable(New, todana_log_segment:copy(File, Entries, New)),
+    Result = maybe
+        {ok, Bytes} ?= todana_log_segment:bytes(File, Entries),
+        ok ?= unusable(New, file:write_file(New, Bytes, [raw, sync])),
+        ok ?= unusable(Copy, keep(File, Copy)),
         ok ?= unusable(File, file:rename(New, File)),
         Directory = filename:dirname(File),
         ok ?= unusable(Directory, todana_small_file:sync_directory(Directory)),
+        ok ?= unusable(Kept, todana_small_file:sync_directory(Kept)),
         {ok, [Copy]}
+    end,
+    _ = file:delete(New, [raw]),
+    Result.
+
+%% A second name; not every file system has that.
+-spec keep(file:filename(), file:filename()) ->
+    ok | {error, file:posix() | badarg | terminated | system_limit}.
+keep(File, Copy) ->
+    case file:make_link(File, Copy) of
+        ok -> ok;
+        {error, _} -> copy(File, 0, Copy)
     end.
 
 -spec move([file:filename()], file:filename(), iodata(), [file:filename()]) ->
@@ -149,6 +164,7 @@ copy(File, From, To) ->
         todana_small_file:replace(To, Bytes)
     end.
 
+-doc "Ends a file there. It is on disk when this returns.".
 -spec truncate(file:filename(), non_neg_integer()) ->
     ok | {error, file:posix() | badarg | terminated}.
 truncate(File, Offset) ->

@@ -16,8 +16,7 @@ last(Server) ->
     Files = filelib:wildcard(filename:join(Directory, "*.wal")),
     Segments = [
         Index
-     || File <- todana_log_segment:files(Server),
-        {ok, Indexes} <- [todana_log_segment:indexes(File)],
+     || {_, {ok, Indexes}} <- todana_log_segments:indexes(Server),
         Index <- Indexes
     ],
     lists:max([

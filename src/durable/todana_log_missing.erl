@@ -9,8 +9,8 @@
 -module(todana_log_missing).
 -moduledoc false.
 
--export([problems/2, confirmed_behind/2, are_whole/1, is_in_log/3,
-         scanned/2, unneeded/2]).
+-export([problems/2, confirmed_behind/2, are_whole/1, segments/1,
+         is_in_log/2, may_have_had/2, unneeded/2]).
 
 -type file() :: {file:filename(), todana_log_file:scanned()}.
 -type problem() :: todana_log_problem:problem().
@@ -23,10 +23,7 @@ The first problem is the one to report.
 """.
 -spec problems([file()], file:filename()) -> [problem()].
 problems(Files, Server) ->
-    Segments = [
-        {File, todana_log_segment:indexes(File)}
-     || File <- todana_log_segment:files(Server)
-    ],
+    Segments = todana_log_segments:indexes(Server),
     Spans = spans(Segments, Files),
     Broken = [
         Problem
@@ -46,20 +43,74 @@ problems(Files, Server) ->
 -doc "Reads the segment files and the newest snapshot as a whole.".
 -spec are_whole(file:filename()) -> ok | {error, problem()}.
 are_whole(Server) ->
-    Directory = filename:dirname(Server),
-    UId = list_to_binary(filename:basename(Server)),
-    Files = fun() -> scanned(Directory, UId) end,
-    Snapshot = lists:max([0 | todana_snapshot_files:indexes(Server)]),
-    IsElsewhere = fun(Index) ->
-        Index =< Snapshot orelse
-            is_in_log(Index, durability(Directory), Files())
-    end,
-    are_whole(todana_log_segment:files(Server), IsElsewhere, Server).
+    Problems = [Problem || {_, {error, Problem}} <- segments(Server)],
+    case {Problems, todana_snapshot_files:newest_problem(Server)} of
+        {[Problem | _], _} -> {error, Problem};
+        {[], none} -> ok;
+        {[], Problem} -> {error, Problem}
+    end.
 
 -doc """
-The files of a log of this writer, by age. One that the power failure has left
-without its first bytes has no entries.
+Reads each segment file: the number of its entries, or the first problem that a
+start does not mend.
 """.
+-spec segments(file:filename()) -> [{
+    file:filename(), {ok, non_neg_integer()} | unneeded | {error, problem()}
+}].
+segments(Server) ->
+    Found = todana_log_segments:damage(Server),
+    IsWhole = fun({ok, _, Damage}) -> Damage =:= []; (_) -> false end,
+    case lists:all(fun({_, Result}) -> IsWhole(Result) end, Found) of
+        true -> [{File, {ok, length(Has)}} || {File, {ok, Has, _}} <- Found];
+        false -> segments(Found, Server)
+    end.
+
+-spec segments([{file:filename(), tuple()}], file:filename()) -> [{
+    file:filename(), {ok, non_neg_integer()} | unneeded | {error, problem()}
+}].
+segments(Found, Server) ->
+    Directory = filename:dirname(Server),
+    Files = scanned(Directory, list_to_binary(filename:basename(Server))),
+    Unneeded = unneeded(Files, Server),
+    IsMended = is_mended(durability(Directory), Files, Server),
+    [
+        case lists:member(File, Unneeded) of
+            true -> {File, unneeded};
+            false -> {File, segment(Result, IsMended)}
+        end
+     || {File, Result} <- Found
+    ].
+
+-spec segment(tuple(), fun((todana_log_segment:damage()) -> boolean())) ->
+    {ok, non_neg_integer()} | {error, problem()}.
+segment({error, Problem}, _IsMended) ->
+    {error, Problem};
+segment({ok, Entries, Damage}, IsMended) ->
+    case lists:dropwhile(IsMended, Damage) of
+        [] -> {ok, length(Entries)};
+        [{_, _, Problem} | _] -> {error, Problem}
+    end.
+
+%% An entry that is not whole in a segment file is none if the snapshot or a
+%% file of the log has it: the power failed while it was being copied, and a
+%% start copies it again. With `everysec', a file of the log may have had it,
+%% and lost it too before it was synchronized; then the log ends there.
+-spec is_mended(todana_data_dir:durability(), [file()], file:filename()) ->
+    fun((todana_log_segment:damage()) -> boolean()).
+is_mended(Durability, Files, Server) ->
+    Snapshot = lists:max([0 | todana_snapshot_files:indexes(Server)]),
+    Synced = case todana_log_mark:read(Server) of
+        {ok, Noted} -> Noted;
+        _ -> 0
+    end,
+    fun({Index, IsTorn, _}) ->
+        Index =< Snapshot orelse is_in_log(Index, Files) orelse
+            (Durability =:= everysec andalso IsTorn andalso Index > Synced
+                andalso may_have_had(Index, Files))
+    end.
+
+%% The files of a log of this writer, by age. One that a power failure has left
+%% without its first bytes has no entries.
 -spec scanned(file:filename(), binary()) -> [file()].
 scanned(Directory, UId) ->
     Files = lists:sort(filelib:wildcard(filename:join(Directory, "*.wal"))),
@@ -76,40 +127,13 @@ scanned(Directory, UId) ->
 nothing() ->
     #{bytes => 0, first => none, last => none, lowest => none, damage => none}.
 
--spec are_whole(
-    [file:filename()], fun((non_neg_integer()) -> boolean()), file:filename()
-) -> ok | {error, problem()}.
-are_whole([], _IsElsewhere, Server) ->
-    case todana_snapshot_files:newest_problem(Server) of
-        none -> ok;
-        Problem -> {error, Problem}
-    end;
-are_whole([Segment | Segments], IsElsewhere, Server) ->
-    case todana_log_segment:verify(Segment, IsElsewhere) of
-        {ok, _Count} ->
-            are_whole(Segments, IsElsewhere, Server);
-        {error, Problem} ->
-            Files = scanned(
-                filename:dirname(Server), list_to_binary(
-                    filename:basename(Server)
-                )
-            ),
-            case lists:member(Segment, unneeded(Files, Server)) of
-                true -> are_whole(Segments, IsElsewhere, Server);
-                false -> {error, Problem}
-            end
-    end.
-
 -doc """
 The segments whose header or index is damaged, and whose entries the newest
 snapshot has. Ra would not start with them.
 """.
 -spec unneeded([file()], file:filename()) -> [file:filename()].
 unneeded(Files, Server) ->
-    Segments = [
-        {File, todana_log_segment:indexes(File)}
-     || File <- todana_log_segment:files(Server)
-    ],
+    Segments = todana_log_segments:indexes(Server),
     case [File || {File, {error, {broken, _, _, _}}} <- Segments] of
         [] ->
             [];
@@ -143,21 +167,21 @@ is_all(Snapshot, Server) ->
         _ -> false
     end.
 
--doc """
-Whether one of these files has this entry. With `everysec', also whether one may
-have had it, which was not on disk yet: behind its end, or in a file without any
-entry that is damaged or has a successor. Ra, or todana_log_copies, then takes
-away the copies from there on.
-""".
--spec is_in_log(
-    non_neg_integer(), todana_data_dir:durability(), [file()]
-) -> boolean().
-is_in_log(Index, always, Files) ->
+-doc "Whether one of these files has this entry.".
+-spec is_in_log(non_neg_integer(), [file()]) -> boolean().
+is_in_log(Index, Files) ->
     lists:any(
         fun({First, Last, _}) -> First =< Index andalso Index =< Last end,
         lists:append([wal_span(File) || File <- Files])
-    );
-is_in_log(Index, everysec, Files) ->
+    ).
+
+-doc """
+Whether one of these files may have had this entry, which was not on disk yet:
+behind its end, or in a file without any entry that is damaged or has a
+successor. Ra, or todana_log_copies, then takes away the copies from there on.
+""".
+-spec may_have_had(non_neg_integer(), [file()]) -> boolean().
+may_have_had(Index, Files) ->
     Lost = [
         File
      || {_, #{last := none, damage := Damage}} = File <- Files,
@@ -287,8 +311,7 @@ was noted as confirmed.
 confirmed_behind(Files, Server) ->
     Indexes = [
         Index
-     || File <- todana_log_segment:files(Server),
-        {ok, Found} <- [todana_log_segment:indexes(File)], Index <- Found
+     || {_, {ok, Found}} <- todana_log_segments:indexes(Server), Index <- Found
     ],
     Lasts = [Last || File <- Files, {_, Last, _} <- wal_span(File)],
     Snapshots = todana_snapshot_files:indexes(Server),

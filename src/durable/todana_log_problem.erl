@@ -17,7 +17,7 @@
     | {short, file:filename(), Why :: iodata()}
     %% Other members know that this one had confirmed more, or that all had.
     | {older | gone_on, file:filename(), Why :: iodata()}
-    %% A segment, which nothing mends.
+    %% A segment, of which nothing else has the entry.
     | {broken, file:filename(), Offset :: non_neg_integer(), Why :: iodata()}
     %% A snapshot; the sentence of the native library names the file.
     | {snapshot, file:filename(), Sentence :: iodata()}

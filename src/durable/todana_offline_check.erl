@@ -107,8 +107,7 @@ class(DataDir, Directory, UId, Durability) ->
         [wal(File, UId, Confirmed, IsShort) || File <- Logs] ++
         [gap(Gap) || {_, _, _, true} = Gap <-
                          todana_log_cover:gaps(Scanned, Server)] ++
-        [segment(File, Durability, todana_log_missing:scanned(Directory, UId))
-         || File <- files(Directory, "*/*.segment")] ++
+        segments(Server) ++
         lists:append([
             snapshot(File)
          || File <- files(Directory, "*/snapshots/*/data.tds")
@@ -274,35 +273,32 @@ gap({File, First, Last, true}) ->
         "them", [First, Last]
     )}.
 
--spec segment(
-    file:filename(), todana_data_dir:durability(),
-    [{file:filename(), todana_log_file:scanned()}]
+-spec segments(file:filename()) -> [finding()].
+segments(Server) ->
+    [
+        {note, File, "has no entries: it had just been created"}
+     || File <- todana_log_segment:begun(Server)
+    ] ++ [
+        case Found of
+            {ok, Count} ->
+                torn_or_whole(File, Count, todana_log_segment:is_torn(File));
+            unneeded ->
+                {note, File, "is damaged, and the snapshot has its entries: "
+                 "the next start sets it aside"};
+            {error, Problem} ->
+                {damaged, File, todana_log_problem:words(Problem)}
+        end
+     || {File, Found} <- todana_log_missing:segments(Server)
+    ].
+
+-spec torn_or_whole(
+    file:filename(), non_neg_integer(), {ok, boolean()} | {error, term()}
 ) -> finding().
-segment(File, Durability, Scanned) ->
-    IsBegun = lists:member(
-        File, todana_log_segment:begun(filename:dirname(File))
-    ),
-    Snapshot = lists:max([
-        0 | todana_snapshot_files:indexes(filename:dirname(File))
-    ]),
-    IsElsewhere = fun(Index) ->
-        Index =< Snapshot orelse
-            todana_log_missing:is_in_log(Index, Durability, Scanned)
-    end,
-    case IsBegun orelse todana_log_segment:verify(File, IsElsewhere) of
-        true ->
-            {note, File, "has no entries: it had just been created"};
-        {ok, Count} ->
-            {ok, File, io_lib:format("~b entries", [Count])};
-        {error, Problem} ->
-            Unneeded = todana_log_missing:unneeded(
-                Scanned, filename:dirname(File)
-            ),
-            case lists:member(File, Unneeded) of
-                true ->
-                    {note, File, "is damaged, and the snapshot has its "
-                     "entries: the next start sets it aside"};
-                false ->
-                    {damaged, File, todana_log_problem:words(Problem)}
-            end
-    end.
+torn_or_whole(File, Count, {ok, true}) ->
+    {note, File, io_lib:format(
+        "~b entries, and behind them what a power failure has torn: the next "
+        "start takes that out", [Count]
+    )};
+torn_or_whole(File, Count, _) ->
+    {ok, File, io_lib:format("~b entries", [Count])}.
+

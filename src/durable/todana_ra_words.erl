@@ -142,7 +142,11 @@ remember(Report) ->
     case [Words || Words <- known(Report), Words =/= ended] of
         [Words | _] ->
             NowMs = erlang:monotonic_time(millisecond),
-            persistent_term:put(?MODULE, {Words, NowMs});
+            case persistent_term:get(?MODULE, none) of
+                %% A new term costs each process of the node something.
+                {Words, AtMs} when NowMs - AtMs < ?CAUSE_MS_MAX div 2 -> ok;
+                _ -> persistent_term:put(?MODULE, {Words, NowMs})
+            end;
         [] ->
             ok
     end.
