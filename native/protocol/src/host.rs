@@ -544,6 +544,10 @@ pub struct ServerInfo {
     pub event_backend: String,
     /// Event loops.
     pub event_loops: usize,
+    /// Event loops that serve a client now.
+    pub event_loops_in_use: usize,
+    /// How often an event loop handed a client to another.
+    pub connections_moved: u64,
     /// When it started, in milliseconds since the Unix epoch.
     pub started_at_ms: u64,
     /// Clients connected now.

@@ -20,6 +20,9 @@ pub(crate) struct Clients {
     by_protocol: [AtomicU64; PROTOCOLS],
 }
 
+/// The slot of a client that is on its way to another loop.
+pub(crate) const IN_TRANSIT: usize = usize::MAX;
+
 /// A client and where it is served.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
@@ -83,6 +86,23 @@ impl Clients {
         let by_id = self.by_id();
         let above = by_id.range((Bound::Excluded(id), Bound::Unbounded));
         above.take(count).map(|(_, place)| place.client.clone()).collect()
+    }
+
+    /// The client moves to this loop: `send` sends it there. A message to the client follows it, if
+    /// its sender asks for the place afterwards.
+    pub(crate) fn hand_over(&self, id: u64, event_loop: usize, send: impl FnOnce()) {
+        let mut by_id = self.by_id();
+        if let Some(place) = by_id.get_mut(&id) {
+            (place.event_loop, place.slot) = (event_loop, IN_TRANSIT);
+        }
+        send();
+    }
+
+    /// The client has arrived in this slot of its loop.
+    pub(crate) fn arrive(&self, id: u64, slot: usize) {
+        if let Some(place) = self.by_id().get_mut(&id) {
+            place.slot = slot;
+        }
     }
 
     /// Where a client is served.

@@ -60,6 +60,17 @@ pub(crate) struct Commit {
 }
 
 impl Commit {
+    /// Whether the session has nothing in the log, and no reply of it left to send.
+    pub(crate) fn is_idle(&self) -> bool {
+        !self.is_waiting() && !self.commits.is_playing() && !self.is_last
+    }
+
+    /// The connection has moved to another loop, which has given the numbers of earlier tickets to
+    /// other submissions.
+    pub(crate) fn forget_ticket(&mut self) {
+        self.ticket = 0;
+    }
+
     /// Whether a submission waits for its outcome.
     pub(crate) fn is_waiting(&self) -> bool {
         self.commits.is_waiting()

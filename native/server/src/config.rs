@@ -40,6 +40,9 @@ todana_protocol::options! {
         listeners: Vec<(Service, SocketAddr)> = Vec::new();
         /// Number of event-loop threads; `None` means one for each CPU online.
         event_loops: Option<usize> = None, option integer_or("auto", 1, 1024);
+        /// How connections are distributed among event loops.
+        event_loop_balance: LoopBalance = LoopBalance::Even,
+            option OptionType::Choice(&LoopBalance::WORDS);
         /// The mechanism that reports ready sockets to loops.
         event_backend: Backend = Backend::Native, option OptionType::Choice(&Backend::WORDS);
         /// Password that clients must give; `None` requires none. Without one, the server may
@@ -117,6 +120,39 @@ fn databases_within(budget: &Arc<Budget>) -> Arc<Databases> {
     let databases = Databases::new(tables);
     databases.set_interpreter(todana_protocol::resp::interpreter());
     Arc::new(databases)
+}
+
+/// How connections are distributed among event loops.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LoopBalance {
+    /// They gather on as few loops as the load needs. With `poll` and `select`, whose cost grows
+    /// with the connections of a loop, the same as `Even`.
+    Load,
+    /// Each loop gets as many, and keeps them.
+    #[default]
+    Even,
+}
+
+impl LoopBalance {
+    /// All of them, in the order of [`LoopBalance::WORDS`].
+    pub const ALL: [LoopBalance; 2] = [LoopBalance::Load, LoopBalance::Even];
+    /// Their names.
+    pub const WORDS: [&'static str; 2] = ["load", "even"];
+}
+
+impl OptionField for LoopBalance {
+    fn value(&self) -> OptionValue {
+        OptionValue::Word(LoopBalance::WORDS[*self as usize].into())
+    }
+
+    fn put(&mut self, value: OptionValue) -> bool {
+        let OptionValue::Word(word) = value else { return false };
+        let named = LoopBalance::WORDS.iter().position(|name| *name == word);
+        if let Some(number) = named {
+            *self = LoopBalance::ALL[number];
+        }
+        named.is_some()
+    }
 }
 
 /// The mechanism that reports ready sockets to event loops.

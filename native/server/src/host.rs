@@ -4,6 +4,7 @@
 //! session for one turn of one connection, together with that loop's counters.
 
 use crate::Config;
+use crate::balance::Balance;
 use crate::clients::Clients;
 use crate::clock::{Clock, Moment, wall_ms};
 use crate::guesses::Guesses;
@@ -20,7 +21,7 @@ use crate::waiters::{Place, Wait, Waiters};
 use crate::work::{Lane, Work, WorkPlace};
 use std::net::SocketAddr;
 use std::sync::atomic::{
-    AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst, fence,
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst, fence,
 };
 use std::sync::{Arc, Mutex, PoisonError};
 use todana_command::cause::Writer;
@@ -53,6 +54,7 @@ pub(crate) struct Shared {
     pub(crate) waiters: Waiters,
     pub(crate) listeners: Listeners,
     pub(crate) loops: Vec<LoopPart>,
+    pub(crate) balance: Balance,
     pub(crate) backend_name: &'static str,
     pub(crate) slow_log: SlowLog,
     pub(crate) run_id: String,
@@ -88,8 +90,12 @@ pub(crate) struct Shared {
 pub(crate) struct LoopPart {
     pub(crate) inbox: Inbox,
     pub(crate) statistics: LoopStatistics,
-    /// Connections assigned to this loop and not closed yet.
+    /// Connections assigned to this loop, which it has neither closed nor handed over.
     pub(crate) connections: AtomicUsize,
+    /// Those that could not be moved when the loop tried to hand over all.
+    pub(crate) bound: AtomicUsize,
+    /// The load at the last decision, in thousandths ([`crate::balance`]).
+    pub(crate) load: AtomicU32,
     /// Bytes of messages to subscribers that the loop has not delivered.
     pub(crate) waiting_bytes: AtomicUsize,
     /// Bytes of invalidations that the loop has not delivered.
@@ -165,6 +171,11 @@ impl Shared {
         baseline.tables = tables.iter().map(|table| table.counts()).collect();
     }
 
+    /// Event loops that serve a client.
+    pub(crate) fn loops_in_use(&self) -> usize {
+        self.loops.iter().filter(|part| part.connections.load(Relaxed) > 0).count()
+    }
+
     /// Asks the loop that serves this client to close it.
     pub(crate) fn kill(&self, id: u64) -> bool {
         let Some(place) = self.clients.find(id) else { return false };
@@ -222,6 +233,8 @@ impl Shared {
             config_file: self.config.config_file.clone(),
             event_backend: self.backend_name.to_string(),
             event_loops: self.loops.len(),
+            event_loops_in_use: self.loops_in_use(),
+            connections_moved: totals.moved,
             started_at_ms: self.started_at_ms,
             connections,
             connections_peak,
@@ -542,7 +555,9 @@ impl Host for TurnHost<'_> {
 
     fn begin_work(&mut self, is_long: bool) -> bool {
         let lane = if is_long { Lane::Long } else { Lane::Short };
-        self.work.begin(lane, &self.shared.work_place, self.clock)
+        let begins = self.work.begin(lane, &self.shared.work_place, self.clock);
+        self.statistics.long_works.add(u64::from(begins && is_long));
+        begins
     }
 
     fn end_work(&mut self) {

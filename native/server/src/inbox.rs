@@ -1,9 +1,11 @@
 //! Messages to a loop from other threads, and the descriptor that wakes it.
 
+use crate::balance::Share;
 use crate::channels::Push;
 use crate::frame::Frame;
 use crate::operator::Line;
 use crate::tracking::Invalidation;
+use std::any::Any;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -18,6 +20,10 @@ use todana_protocol::Service;
 pub(crate) enum Message {
     /// A connection to serve from now on.
     Serve(Accepted),
+    /// A connection that another loop has served: a `Box<Connection<D>>` of this server.
+    Adopt(Box<dyn Any + Send>),
+    /// Hand connections to another loop; some of them in this window only.
+    HandOver { to: usize, share: Share, window: u32 },
     /// Close this client, if `slot` still holds it.
     Kill { slot: usize, id: u64 },
     /// Close this client to free memory for all, if `slot` still holds it.
@@ -94,6 +100,12 @@ impl Inbox {
             // A full socket wakes the loop as well as one more byte would.
             let _ = (&self.wake).write(&[1]);
         }
+    }
+
+    /// Closes the connections on their way to a loop that has ended.
+    pub(crate) fn close_adopted(&self) {
+        let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
+        messages.retain(|message| !matches!(message, Message::Adopt(_)));
     }
 
     /// Takes all messages. Called by the loop after its waker became readable.

@@ -6,6 +6,7 @@
 
 #![deny(unsafe_code)]
 
+mod balance;
 mod channels;
 mod clients;
 mod clients_memory;

@@ -63,6 +63,11 @@ impl Listening {
         self.is_monitor || !self.subscriptions.is_empty()
     }
 
+    /// Whether the client can receive a message only if another one redirects it.
+    pub(crate) fn is_silent(&self) -> bool {
+        !self.is_listener() && self.tracking.is_none() && self.script_keys.is_empty()
+    }
+
     /// Sets how keys are tracked. False if the databases have too many observers.
     pub(crate) fn set_tracking(
         &mut self,

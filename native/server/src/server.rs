@@ -1,5 +1,6 @@
 //! A running server.
 
+use crate::balance::Balance;
 use crate::clients_memory::default_limit_bytes;
 use crate::clock::wall_ms;
 use crate::commits;
@@ -17,7 +18,7 @@ use crate::poller::{self, Poller};
 use crate::sending;
 use crate::statistics::LoopStatistics;
 use crate::watching::Watching;
-use crate::{Backend, Config};
+use crate::{Backend, Config, LoopBalance};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use std::collections::hash_map::RandomState;
 use std::fmt;
@@ -90,6 +91,7 @@ impl Server {
                 sending::observers(myself.clone()),
             )),
             loops: parts,
+            balance: Balance::new(is_by_load(&config)),
             backend_name: ends[0].1.name(),
             slow_log: Default::default(),
             run_id: run_id(),
@@ -151,6 +153,7 @@ impl Server {
                 let _ = thread.join();
             }
         }
+        self.shared.loops.iter().for_each(|part| part.inbox.close_adopted());
     }
 
     /// Sends a message that was published on another node to the subscribers of this one, or drops
@@ -216,6 +219,13 @@ fn event_loops(config: &Config) -> usize {
     loops.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from)).min(1_024)
 }
 
+/// Whether connections gather on as few loops as the load needs. With `poll` and `select`, each
+/// wait costs more with every connection of the loop.
+fn is_by_load(config: &Config) -> bool {
+    let is_cheap = matches!(config.event_backend, Backend::Native | Backend::Portable);
+    is_cheap && config.event_loop_balance == LoopBalance::Load
+}
+
 fn open_loop(
     backend: Backend,
     open: fn(Backend) -> io::Result<Box<dyn Poller>>,
@@ -225,6 +235,8 @@ fn open_loop(
         inbox,
         statistics: LoopStatistics::new(),
         connections: 0.into(),
+        bound: 0.into(),
+        load: 0.into(),
         waiting_bytes: 0.into(),
         invalidation_bytes: 0.into(),
         redirected_bytes: 0.into(),

@@ -38,6 +38,12 @@ pub(crate) struct LoopStatistics {
     pub(crate) round_began: Counter,
     /// Turns after which the connection's next one is put off.
     pub(crate) slow_turns: Counter,
+    /// Scripts and transactions that were expected to take long.
+    pub(crate) long_works: Counter,
+    /// Connections that had a turn in the present window ([`crate::balance`]).
+    pub(crate) active: Counter,
+    /// Connections handed to other loops.
+    pub(crate) moved: Counter,
     /// Clients closed because all clients together held too much memory.
     pub(crate) evicted_clients: Counter,
     /// Bytes that this loop holds for its clients now: buffers, and the state of sessions.
@@ -87,6 +93,9 @@ impl LoopStatistics {
             busy_nanos: Counter::default(),
             round_began: Counter::default(),
             slow_turns: Counter::default(),
+            long_works: Counter::default(),
+            active: Counter::default(),
+            moved: Counter::default(),
             evicted_clients: Counter::default(),
             held_bytes: Counter::default(),
             by_command: [0, 1, 2].map(|p| (0..command_count(p)).map(|_| OnceLock::new()).collect()),
@@ -121,6 +130,7 @@ pub(crate) struct Totals {
     pub(crate) authentication_failures: u64,
     pub(crate) output_limit_disconnections: u64,
     pub(crate) evicted_clients: u64,
+    pub(crate) moved: u64,
     pub(crate) connections_total: u64,
     pub(crate) connections_rejected: u64,
     /// The counts of the tables, by their indexes; empty before the first reset.
@@ -159,6 +169,7 @@ impl Totals {
             totals.authentication_failures += statistics.authentication_failures.get();
             totals.output_limit_disconnections += statistics.output_limit_disconnections.get();
             totals.evicted_clients += statistics.evicted_clients.get();
+            totals.moved += statistics.moved.get();
             for protocol in 0..PROTOCOLS {
                 for (command, counters) in statistics.by_command[protocol].iter().enumerate() {
                     let Some(counters) = counters.get() else { continue };
@@ -188,6 +199,7 @@ impl Totals {
         self.output_limit_disconnections =
             self.output_limit_disconnections.saturating_sub(baseline.output_limit_disconnections);
         self.evicted_clients = self.evicted_clients.saturating_sub(baseline.evicted_clients);
+        self.moved = self.moved.saturating_sub(baseline.moved);
         self.connections_total = self.connections_total.saturating_sub(baseline.connections_total);
         self.connections_rejected =
             self.connections_rejected.saturating_sub(baseline.connections_rejected);

@@ -154,8 +154,8 @@ impl Work {
 
     /// The turn of a connection is over. Returns whether it took long beside the work of the other
     /// lanes. The time of one that was put off counts for its lane.
-    pub(crate) fn end_turn(&mut self, began: u64, was_put_off: bool, clock: &Clock) -> bool {
-        let taken_ns = clock.nanos(began, clock.raw()).saturating_sub(self.worked_ns);
+    pub(crate) fn end_turn(&mut self, turn_ns: u64, was_put_off: bool) -> bool {
+        let taken_ns = turn_ns.saturating_sub(self.worked_ns);
         if was_put_off {
             self.lanes[Lane::Slow as usize].spent_ns += taken_ns;
         }

@@ -5,13 +5,16 @@
 //! into the connection's own buffers, and those are freed as soon as they are empty.
 
 mod buffers;
+mod moving;
 mod outgoing;
 mod pushes;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use buffers::{NO_SIGNAL, say_goodbye};
+pub(crate) use moving::Mobility;
 
+use crate::balance::Activity;
 use crate::clock::{Clock, Moment};
 use crate::commits::{Commit, Round};
 use crate::door::{self, Door, Refusal};
@@ -138,6 +141,8 @@ pub(crate) struct Connection<D> {
     came_when_open: bool,
     /// Bytes reported to the loop's gauge.
     pub(crate) held_bytes: u64,
+    /// How much of the loop's time it takes.
+    pub(crate) activity: Activity,
 }
 
 impl<D: Door> Connection<D> {
@@ -169,6 +174,7 @@ impl<D: Door> Connection<D> {
             authenticated,
             came_when_open: authenticated,
             held_bytes: 0,
+            activity: Activity::default(),
         }
     }
 

@@ -1,9 +1,11 @@
-//! Accepts connections, and gives each to the loop that has the fewest.
+//! Accepts connections, and gives each to a loop.
 
 use super::{EventLoop, FIRST_CONNECTION, FIRST_LISTENER, NEVER};
+use crate::balance::BUSY;
 use crate::clients::{self, Place};
 use crate::connection::{Connection, NO_SIGNAL, say_goodbye};
 use crate::door::{self, Door, Refusal};
+use crate::host::LoopPart;
 use crate::inbox::{Accepted, Message};
 use crate::listener;
 use crate::log;
@@ -40,9 +42,8 @@ impl<D: Door> EventLoop<D> {
                 continue;
             }
             self.shared.begin_seconds();
-            let parts = self.shared.loops.iter().enumerate();
-            let fewest = parts.min_by_key(|(_, part)| part.connections.load(Relaxed));
-            let (number, part) = fewest.expect("a server has a loop");
+            let number = self.loop_for_new();
+            let part = &self.shared.loops[number];
             part.connections.fetch_add(1, Relaxed);
             if number == self.number {
                 self.serve(accepted);
@@ -50,6 +51,18 @@ impl<D: Door> EventLoop<D> {
                 part.inbox.send(Message::Serve(accepted));
             }
         }
+    }
+
+    /// The first loop that is not busy, or the one that has the fewest connections.
+    fn loop_for_new(&self) -> usize {
+        let is_free = |part: &LoopPart| part.load.load(Relaxed) < BUSY;
+        let free = match self.shared.balance.is_by_load {
+            true => self.shared.loops.iter().position(is_free),
+            false => None,
+        };
+        let parts = self.shared.loops.iter().enumerate();
+        let fewest = || parts.min_by_key(|(_, part)| part.connections.load(Relaxed));
+        free.or_else(|| Some(fewest()?.0)).expect("a server has a loop")
     }
 
     /// The system has no descriptors or memory for another connection. Retrying at once would only

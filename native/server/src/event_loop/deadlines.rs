@@ -19,7 +19,7 @@ impl<D: Door> EventLoop<D> {
     /// How long the wait may take.
     pub(super) fn timeout(&self) -> Option<Duration> {
         let idle = self.yielded.is_empty() && self.messages.is_empty() && self.doomed.is_empty();
-        if !idle || self.work.has_next() || self.has_deliveries() {
+        if !idle || self.work.has_next() || self.has_deliveries() || self.is_gathering() {
             return Some(Duration::ZERO);
         }
         // Loop 0 measures the rate of commands; the others have no work each second if they have no

@@ -292,7 +292,12 @@ impl<D: Door> EventLoop<D> {
     ) -> usize {
         let place = (self.number as u32, slot as u32);
         let connection = self.connections.get_mut(slot);
-        let Some(connection) = connection.filter(|it| it.client.id == id) else { return 0 };
+        let Some(connection) = connection.filter(|it| it.client.id == id) else {
+            if matches!(what, What::Redirected { .. }) && self.moved_to(slot, id).is_some() {
+                self.shared.redirect(id, frame);
+            }
+            return 0;
+        };
         let copied = match what {
             What::Line(_) if !connection.listening.is_monitor => return 0,
             What::Push(_) | What::Line(_) => connection.push(frame),

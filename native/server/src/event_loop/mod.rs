@@ -20,10 +20,10 @@
 //!    before ([`crate::work`]).
 //! 4. **Sleepers** whose time is over (`DEBUG SLEEP` pauses a connection, not a loop, and so do
 //!    waiting for a signal and waiting for the log).
-//! 5. **Messages**: connections assigned by loop 0, clients to be killed or woken by a signal,
-//!    outcomes of the log, the order to stop. Like sleepers and clients that exceeded a time limit,
-//!    at most 64 per round: `CLIENT KILL` of 10,000 clients, or the simultaneous end of as many
-//!    waits, delays no other client.
+//! 5. **Messages**: connections assigned by loop 0 or handed over, clients to be killed or woken
+//!    by a signal, outcomes of the log, the order to stop. Like sleepers and clients that exceeded
+//!    a time limit, at most 64 per round: `CLIENT KILL` of 10,000 clients, or the simultaneous end
+//!    of as many waits, delays no other client.
 //!    Messages to subscribers are only moved to a list here, and delivered to some subscribers in
 //!    each round.
 //! 6. **Once a second** the deadlines of clients: idle, not authenticated, not reading, in the
@@ -40,12 +40,17 @@
 //! Loop 0 also accepts, and gives each connection to the loop that has the fewest. There is no
 //! thread for accepting: it would wake up for each connection only to wake another.
 //!
+//! If connections are to be distributed by load, a new one goes to the first loop that is not busy,
+//! and later the loops hand connections to each other, between requests ([`crate::balance`],
+//! `moving.rs`).
+//!
 //! A panic in a turn is caught. Its connection is closed, and the loop continues.
 
 mod accepting;
 mod deadlines;
 mod delivering;
 mod evicting;
+mod moving;
 mod stopping;
 
 use crate::channels::Leavers;
@@ -123,6 +128,10 @@ pub(crate) struct EventLoop<D> {
     accept_again_ns: u64,
     complain_again_ns: u64,
     evictions: evicting::EvictionLog,
+    /// The number of the window in which the loop counts its active connections.
+    window: u32,
+    /// Where some connections are to go after their turns, or all.
+    handing: moving::Handing,
     /// The submissions of the round, which go to the log at its end.
     commits: Round,
     /// The end of the grace period, once the loop was asked to stop.
@@ -188,6 +197,8 @@ impl<D: Door> EventLoop<D> {
             accept_again_ns: NEVER,
             complain_again_ns: 0,
             evictions: evicting::EvictionLog::default(),
+            window: 0,
+            handing: moving::Handing::default(),
             commits,
             stop_at_ns: NEVER,
         })
@@ -254,6 +265,7 @@ impl<D: Door> EventLoop<D> {
         self.carry_out_messages(now_ns);
         self.deliver();
         self.close_doomed();
+        self.hand_over_all();
         if now_ns >= self.accept_again_ns {
             self.accept_again_ns = NEVER;
             self.watch_listeners(Interest::READ);
@@ -267,15 +279,20 @@ impl<D: Door> EventLoop<D> {
     }
 
     /// Monitors see a loop that hangs by the beginning of its round.
-    fn begin_round(&self) -> u64 {
+    fn begin_round(&mut self) -> u64 {
         let began = self.clock.raw();
+        self.note_window();
         self.part().statistics.round_began.set(began.max(1));
         began
     }
 
-    fn end_round(&self, began: u64) {
+    fn end_round(&mut self, began: u64) {
+        let now = self.clock.raw();
+        let nanos = self.clock.nanos(began, now);
+        if self.shared.balance.is_due(&self.clock, now) {
+            self.balance(now);
+        }
         let statistics = &self.part().statistics;
-        let nanos = self.clock.nanos(began, self.clock.raw());
         statistics.rounds.record(nanos);
         statistics.busy_nanos.add(nanos);
         statistics.round_began.set(0);
@@ -353,7 +370,10 @@ impl<D: Door> EventLoop<D> {
             Verdict::Close
         });
         let was_put_off = lane == Some(Lane::Slow);
-        let is_slow = self.work.end_turn(began, was_put_off, &self.clock);
+        let turn_ns = self.clock.nanos(began, self.clock.raw());
+        let is_slow = self.work.end_turn(turn_ns, was_put_off);
+        let is_first = connection.activity.note(self.window, turn_ns);
+        part.statistics.active.add(u64::from(is_first));
         part.statistics.slow_turns.add(u64::from(is_slow));
         // One that has only received a part of a request, or found nothing left, says nothing.
         let has_executed = part.statistics.commands.get() != commands_before;
@@ -376,6 +396,9 @@ impl<D: Door> EventLoop<D> {
                 self.sleepers.insert((at_ns, slot));
             }
             Verdict::Close => return self.close(slot),
+        }
+        if verdict == Verdict::Wait && self.hand_over_after_turn(slot) {
+            return;
         }
         let unheard = ready.readable && verdict == Verdict::Wait;
         self.watch(slot, unheard);
@@ -426,13 +449,21 @@ impl<D: Door> EventLoop<D> {
             count += 1;
             match message {
                 Message::Serve(accepted) => self.serve(accepted),
+                Message::Adopt(connection) => self.adopt(connection),
+                Message::HandOver { to, share, window } => self.begin_to_hand(to, share, window),
                 Message::Kill { slot, id } => {
-                    if self.connections.get(slot).is_some_and(|c| c.client.id == id) {
+                    let moved = |slot| Message::Kill { slot, id };
+                    if let Some(slot) = self.locate(slot, id, moved) {
                         self.flush_once(slot);
                         self.close(slot);
                     }
                 }
-                Message::Evict { slot, id } => self.close_evicted(slot, id),
+                Message::Evict { slot, id } => {
+                    let moved = |slot| Message::Evict { slot, id };
+                    if let Some(slot) = self.locate(slot, id, moved) {
+                        self.close_evicted(slot, id);
+                    }
+                }
                 Message::Work => self.work.unblock(),
                 Message::Wake { slot, ticket } => {
                     if self.connections.get(slot).is_some_and(|c| c.waits_by(ticket)) {

@@ -6,6 +6,7 @@
 mod clients_memory;
 mod commits;
 mod limits;
+mod moving;
 pub(crate) mod scripted;
 mod stopping;
 mod traffic;
@@ -13,7 +14,7 @@ mod waiting;
 mod work;
 
 use crate::poller::{self, Poller};
-use crate::{Backend, Config, Server};
+use crate::{Backend, Config, LoopBalance, Server};
 use scripted::ScriptedDoor;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -26,7 +27,7 @@ use todana_table::{Budget, Options, Table, WhenFull};
 /// Longer than anything takes on a machine that works.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The default of tests: two loops, no limits that matter.
+/// The default of tests: two loops with as many connections each, no limits that matter.
 pub(crate) fn config(backend: Backend) -> Config {
     let budget = Arc::new(Budget::new(i64::MAX, WhenFull::Refuse));
     let options = Options { shards: Some(1), budget: Some(budget.clone()), ..Options::default() };
@@ -37,6 +38,7 @@ pub(crate) fn config(backend: Backend) -> Config {
         budget,
         listeners: vec![(ProtocolName::Resp.into(), "127.0.0.1:0".parse().unwrap())],
         event_loops: Some(2),
+        event_loop_balance: LoopBalance::Even,
         event_backend: backend,
         connections_max: 900.into(),
         authentication_timeout_ms: 60_000,
