@@ -70,6 +70,7 @@ samples_test_() ->
             ~"# TYPE todana_log_commit_seconds summary",
             ~"todana_log_commit_seconds{quantile=\"0.99\"} 2.0",
             ~"todana_event_loop_busy_seconds_total{loop=\"0\"} 1.5",
+            ~"todana_event_loops_in_use 1",
             <<"todana_scheduler_busy_seconds_total{kind=\"dirty_cpu\","
               "scheduler=\"1\"} 0.25">>
         ]

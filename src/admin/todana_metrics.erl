@@ -339,7 +339,11 @@ event_loops(Loops) ->
     Numbered = [
         {[{loop, Number}], Loop} || {Number, Loop} <- lists:enumerate(0, Loops)
     ],
+    InUse = length([Count || {Count, _, _, _} <- Loops, Count > 0]),
     [
+        {~"todana_event_loops_in_use", gauge,
+            ~"Event loops that serve a client now.",
+            [{[], InUse} || Loops =/= []]},
         {~"todana_event_loop_connections", gauge,
             ~"Clients that an event loop serves.",
             [{Labels, Count} || {Labels, {Count, _, _, _}} <- Numbered]},
