@@ -36,6 +36,8 @@ pub(crate) const BUSY: u32 = 750;
 const LIGHT: u32 = 600;
 /// How long that must last.
 const LIGHT_NS: u64 = 1_000_000_000;
+/// How long a loop that was to hand over everything is left alone.
+const REST_NS: u64 = 10_000_000_000;
 /// How long a loop counts as busy after long work.
 const CALM_NS: u64 = 10_000_000_000;
 /// Up to this load a loop has time for connections of others.
@@ -54,8 +56,6 @@ pub(crate) struct Sample {
     pub(crate) connections: usize,
     /// Those that had a turn since the last decision.
     pub(crate) active: usize,
-    /// Those that could not be moved when the loop tried to move all.
-    pub(crate) bound: usize,
 }
 
 /// What a loop hands to another.
@@ -92,6 +92,8 @@ struct Known {
     present: u32,
     /// How long it has not executed long work, up to [`CALM_NS`].
     calm_ns: u64,
+    /// How long it is not asked again for everything: some of its connections could not move.
+    rest_ns: u64,
     active: usize,
 }
 
@@ -137,6 +139,7 @@ impl Policy {
                 true => known.calm_ns.saturating_add(elapsed_ns).min(CALM_NS),
                 false => 0,
             };
+            known.rest_ns = known.rest_ns.saturating_sub(elapsed_ns);
             known.active = if busy_nanos == 0 { 0 } else { sample.active };
             (known.busy_nanos, known.long_works) = (sample.busy_nanos, sample.long_works);
         }
@@ -178,9 +181,8 @@ impl Policy {
     /// The last loop that has nearly nothing to do hands over everything.
     fn gather(&mut self, samples: &[Sample], elapsed_ns: u64) -> Option<Move> {
         let found = (1..samples.len()).rev().find_map(|from| {
-            let Sample { connections, bound, .. } = samples[from];
             let of = self.loops[from];
-            if connections == 0 || connections == bound || !of.is_calm() {
+            if samples[from].connections == 0 || of.rest_ns > 0 || !of.is_calm() {
                 return None;
             }
             let to = self.loops[..from]
@@ -200,7 +202,7 @@ impl Policy {
         }
         self.light = None;
         self.loops[to].load += self.loops[from].load;
-        self.loops[from].load = 0;
+        (self.loops[from].load, self.loops[from].rest_ns) = (0, REST_NS);
         Some(Move { from, to, share: Share::All })
     }
 }
@@ -458,12 +460,17 @@ mod tests {
     }
 
     #[test]
-    fn connections_that_cannot_move_are_not_asked_again() {
-        let mut model = Model::new(&[&[10; 5], &[0; 5]]);
-        model.samples[1].bound = 5;
-        assert_eq!(model.windows(100), 0);
-        model.loops[1].push(0);
-        assert_eq!(model.windows(10), 6);
+    fn a_loop_whose_connections_cannot_move_holds_up_no_other() {
+        let mut model = Model::new(&[&[10; 5], &[10; 2], &[0; 5]]);
+        let all_of = |from| Move { from, to: 0, share: Share::All };
+        // Nobody carries the decisions out.
+        let asked = |model: &mut Model| -> Vec<(usize, Vec<Move>)> {
+            let decisions = (0..100).map(|window| (window, model.decide(100)));
+            decisions.filter(|(_, moves)| !moves.is_empty()).collect()
+        };
+        let expected = vec![(9, vec![all_of(2)]), (19, vec![all_of(1)])];
+        assert_eq!(asked(&mut model), expected);
+        assert_eq!(asked(&mut model), [(18, vec![all_of(2)]), (28, vec![all_of(1)])]);
     }
 
     #[test]

@@ -57,12 +57,15 @@ pub(crate) struct Commit {
     has_waited: bool,
     /// The connection closes when the present commit has its outcome.
     pub(crate) is_last: bool,
+    /// A submission was given up, and may be applied later: for client-side caches it is known by
+    /// its place.
+    is_known_by_place: bool,
 }
 
 impl Commit {
     /// Whether the session has nothing in the log, and no reply of it left to send.
-    pub(crate) fn is_idle(&self) -> bool {
-        !self.is_waiting() && !self.commits.is_playing() && !self.is_last
+    pub(crate) fn can_move(&self) -> bool {
+        !(self.is_waiting() || self.commits.is_playing() || self.is_last || self.is_known_by_place)
     }
 
     /// The connection has moved to another loop, which has given the numbers of earlier tickets to
@@ -183,6 +186,7 @@ impl Commit {
             && self.is_waiting()
         {
             let withdrawn = log.withdraw(ticket(place, self.ticket));
+            self.is_known_by_place |= !withdrawn;
             self.commits.give_up(if withdrawn { NotDone::Busy } else { NotDone::Unknown });
         }
         self.commits.begin_turn();
@@ -222,6 +226,10 @@ impl Commit {
                 client.address
             );
             return true;
+        }
+        if matches!(next, Next::Read { .. }) {
+            // A connection that only writes would keep its last commit, and never move.
+            self.commits.forget_over();
         }
         self.is_last && !self.commits.is_playing()
     }

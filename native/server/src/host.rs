@@ -92,8 +92,6 @@ pub(crate) struct LoopPart {
     pub(crate) statistics: LoopStatistics,
     /// Connections assigned to this loop, which it has neither closed nor handed over.
     pub(crate) connections: AtomicUsize,
-    /// Those that could not be moved when the loop tried to hand over all.
-    pub(crate) bound: AtomicUsize,
     /// The load at the last decision, in thousandths ([`crate::balance`]).
     pub(crate) load: AtomicU32,
     /// Bytes of messages to subscribers that the loop has not delivered.

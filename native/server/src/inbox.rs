@@ -24,9 +24,9 @@ pub(crate) enum Message {
     Adopt(Box<dyn Any + Send>),
     /// Hand connections to another loop; some of them in this window only.
     HandOver { to: usize, share: Share, window: u32 },
-    /// Close this client, if `slot` still holds it.
+    /// Close this client, which may have moved from `slot` or left.
     Kill { slot: usize, id: u64 },
-    /// Close this client to free memory for all, if `slot` still holds it.
+    /// Close this client to free memory for all; it may have moved from `slot` or left.
     Evict { slot: usize, id: u64 },
     /// The wait of this ticket was signalled; wake the connection in `slot` if it still waits with
     /// it.
@@ -40,7 +40,7 @@ pub(crate) enum Message {
     Invalidate(Arc<Invalidation>),
     /// Have all clients on this loop forget what they have read.
     InvalidateAll,
-    /// Deliver an invalidation to this client, if `slot` still holds it.
+    /// Deliver an invalidation to this client, which may have moved from `slot` or left.
     Redirected { slot: usize, id: u64, frame: Frame },
     /// Deliver this command to the clients on this loop that receive all.
     Line(Arc<Line>),

@@ -235,7 +235,6 @@ fn open_loop(
         inbox,
         statistics: LoopStatistics::new(),
         connections: 0.into(),
-        bound: 0.into(),
         load: 0.into(),
         waiting_bytes: 0.into(),
         invalidation_bytes: 0.into(),

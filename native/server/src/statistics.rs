@@ -42,6 +42,8 @@ pub(crate) struct LoopStatistics {
     pub(crate) long_works: Counter,
     /// Connections that had a turn in the present window ([`crate::balance`]).
     pub(crate) active: Counter,
+    /// The same of the window before.
+    pub(crate) active_before: Counter,
     /// Connections handed to other loops.
     pub(crate) moved: Counter,
     /// Clients closed because all clients together held too much memory.
@@ -95,6 +97,7 @@ impl LoopStatistics {
             slow_turns: Counter::default(),
             long_works: Counter::default(),
             active: Counter::default(),
+            active_before: Counter::default(),
             moved: Counter::default(),
             evicted_clients: Counter::default(),
             held_bytes: Counter::default(),

@@ -80,6 +80,12 @@ impl Commits {
     #[inline]
     pub fn begin_turn(&mut self) {
         self.reads.begin_turn();
+        self.forget_over();
+    }
+
+    /// Forgets a commit whose replies were played, if no request is left that was in its turn.
+    #[inline]
+    pub fn forget_over(&mut self) {
         if let Some(commit) = &self.commit
             && matches!(commit.stage, Stage::Over)
         {

@@ -129,8 +129,8 @@ const DIFFERENCES: &[&str] = &[
      sleep 60 seconds in total.",
     "`LATENCY LATEST`, `HISTORY`, `GRAPH`, `RESET` and `DOCTOR` never report spikes.",
     "`INFO` has Redis' fields, and additionally `todana_version`, `event_loops`, \
-     `event_loops_in_use` (those that serve a client now), counts by protocol, and in a durable \
-     node `log_commit_usec` and `log_fsync_usec` \
+     `event_loops_in_use` (those that serve a client now), `connections_moved` (from loop to \
+     loop), counts by protocol, and in a durable node `log_commit_usec` and `log_fsync_usec` \
      ([durability.md](durability.md)); `redis_version` is the version of Redis that Todana \
      follows. Fields of features that Todana does not have are 0. `mem_fragmentation_ratio` \
      compares the resident bytes with `used_memory` and `process_startup_memory` together, which \

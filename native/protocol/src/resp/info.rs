@@ -136,6 +136,7 @@ fn server(info: &ServerInfo, now_us: u64, redirects: bool) -> Fields {
         field("io_threads_active", usize::from(info.event_loops > 1)),
         field("event_loops", info.event_loops),
         field("event_loops_in_use", info.event_loops_in_use),
+        field("connections_moved", info.connections_moved),
     ]
 }
 

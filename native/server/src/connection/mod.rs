@@ -12,7 +12,6 @@ mod pushes;
 mod tests;
 
 pub(crate) use buffers::{NO_SIGNAL, say_goodbye};
-pub(crate) use moving::Mobility;
 
 use crate::balance::Activity;
 use crate::clock::{Clock, Moment};

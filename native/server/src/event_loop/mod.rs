@@ -294,8 +294,9 @@ impl<D: Door> EventLoop<D> {
         }
         let statistics = &self.part().statistics;
         statistics.rounds.record(nanos);
-        statistics.busy_nanos.add(nanos);
+        // In this order: a round must not count twice for another loop that reads both.
         statistics.round_began.set(0);
+        statistics.busy_nanos.add(nanos);
     }
 
     fn now_ns(&self) -> u64 {
@@ -426,6 +427,7 @@ impl<D: Door> EventLoop<D> {
         let Some(connection) = self.connections.remove(slot) else { return };
         // This can only fail for a descriptor that is not watched.
         let _ = self.poller.deregister(connection.as_ref().as_fd(), FIRST_CONNECTION + slot);
+        self.forget_active(&connection);
         let part = &self.shared.loops[self.number];
         self.shared.clients.remove(&connection.client);
         part.connections.fetch_sub(1, Relaxed);

@@ -8,7 +8,7 @@
 use super::{EventLoop, FIRST_CONNECTION, NEVER, ROUND_MAX};
 use crate::balance::{Sample, Share};
 use crate::clients::IN_TRANSIT;
-use crate::connection::{Connection, Mobility};
+use crate::connection::Connection;
 use crate::door::Door;
 use crate::host::LoopPart;
 use crate::inbox::Message;
@@ -43,8 +43,6 @@ struct All {
     to: usize,
     /// The next slot.
     slot: usize,
-    /// Connections so far that cannot be moved.
-    bound: usize,
 }
 
 impl<D: Door> EventLoop<D> {
@@ -54,7 +52,9 @@ impl<D: Door> EventLoop<D> {
         let window = self.shared.balance.window();
         if window != self.window {
             self.window = window;
-            self.part().statistics.active.set(0);
+            let statistics = &self.part().statistics;
+            statistics.active_before.set(statistics.active.get());
+            statistics.active.set(0);
         }
     }
 
@@ -65,17 +65,20 @@ impl<D: Door> EventLoop<D> {
         let samples = || {
             let sample = |part: &LoopPart| {
                 let statistics = &part.statistics;
-                // The present round of the loop counts as well.
+                let ended_ns = statistics.busy_nanos.get();
+                // The present round of the loop counts as well. One that ends at this moment counts
+                // later: `end_round` changes the two in the other order.
                 let present_ns = match statistics.round_began.get() {
                     0 => 0,
                     began => self.clock.nanos(began, now),
                 };
+                // The loop may have begun to count anew a moment ago.
+                let active = statistics.active.get().max(statistics.active_before.get());
                 Sample {
-                    busy_nanos: statistics.busy_nanos.get() + present_ns,
+                    busy_nanos: ended_ns + present_ns,
                     long_works: statistics.long_works.get(),
                     connections: part.connections.load(Relaxed),
-                    active: statistics.active.get() as usize,
-                    bound: part.bound.load(Relaxed),
+                    active: active as usize,
                 }
             };
             shared.loops.iter().map(sample).collect()
@@ -104,7 +107,7 @@ impl<D: Door> EventLoop<D> {
             }
             Share::All => {
                 self.handing.few = None;
-                self.handing.all = Some(All { to, slot: 0, bound: 0 });
+                self.handing.all = Some(All { to, slot: 0 });
             }
         }
     }
@@ -115,7 +118,7 @@ impl<D: Door> EventLoop<D> {
         #[cfg(test)]
         if self.shared.balance.moves_always.load(Relaxed) {
             let to = (self.number + 1) % self.shared.loops.len();
-            return self.hand_over_if_free(slot, to) == Some(Mobility::Free);
+            return self.hand_over_if_free(slot, to);
         }
         match &self.handing.few {
             None => false,
@@ -127,7 +130,9 @@ impl<D: Door> EventLoop<D> {
     fn hand_over_one(&mut self, slot: usize) -> bool {
         let Some(few) = &mut self.handing.few else { return false };
         let Some(connection) = self.connections.get(slot) else { return false };
-        if few.window != self.window || few.count == 0 {
+        // The order may be of a window that begins here with the next round.
+        let is_over = self.window.wrapping_sub(few.window).cast_signed() > 0;
+        if is_over || few.count == 0 {
             self.handing.few = None;
             return false;
         }
@@ -135,7 +140,7 @@ impl<D: Door> EventLoop<D> {
             return false;
         };
         let to = few.to;
-        let is_gone = self.hand_over_if_free(slot, to) == Some(Mobility::Free);
+        let is_gone = self.hand_over_if_free(slot, to);
         if is_gone && let Some(few) = &mut self.handing.few {
             (few.count, few.budget_ns) = (few.count - 1, left_ns);
         }
@@ -156,38 +161,38 @@ impl<D: Door> EventLoop<D> {
                 self.handing.all = Some(all);
                 return;
             }
-            match self.hand_over_if_free(all.slot, all.to) {
-                Some(Mobility::Free) => moved += 1,
-                Some(Mobility::Bound) => all.bound += 1,
-                Some(Mobility::Passing) | None => {}
-            }
+            moved += usize::from(self.hand_over_if_free(all.slot, all.to));
             (looks, all.slot) = (looks + 1, all.slot + 1);
         }
-        self.part().bound.store(all.bound, Relaxed);
     }
 
-    /// Hands a connection to another loop, if it can be moved. Returns whether it could; `None` if
-    /// there is none in this slot.
-    fn hand_over_if_free(&mut self, slot: usize, to: usize) -> Option<Mobility> {
-        let mobility = self.connections.get(slot)?.mobility();
-        if mobility != Mobility::Free || to == self.number || self.stop_at_ns != NEVER {
-            return Some(if mobility == Mobility::Free { Mobility::Passing } else { mobility });
+    /// Hands the connection in this slot to another loop, if there is one that can be moved.
+    /// Returns whether it did.
+    fn hand_over_if_free(&mut self, slot: usize, to: usize) -> bool {
+        let is_free = self.connections.get(slot).is_some_and(|it| it.can_move());
+        if !is_free || to == self.number || self.stop_at_ns != NEVER {
+            return false;
         }
-        let mut connection = self.connections.remove(slot)?;
+        let Some(mut connection) = self.connections.remove(slot) else { return false };
         // This can only fail for a descriptor that is not watched.
         let _ = self.poller.deregister(connection.as_ref().as_fd(), FIRST_CONNECTION + slot);
-        let statistics = &self.part().statistics;
-        if connection.activity.is_in(self.window) {
-            statistics.active.set(statistics.active.get().saturating_sub(1));
-        }
-        statistics.moved.add(1);
+        self.forget_active(&connection);
+        self.part().statistics.moved.add(1);
         connection.arrive();
         self.part().connections.fetch_sub(1, Relaxed);
         let other = &self.shared.loops[to];
         other.connections.fetch_add(1, Relaxed);
         let id = connection.client.id;
         self.shared.clients.hand_over(id, to, || other.inbox.send(Message::Adopt(connection)));
-        Some(Mobility::Free)
+        true
+    }
+
+    /// A connection leaves the loop.
+    pub(super) fn forget_active(&self, connection: &Connection<D>) {
+        if connection.activity.is_in(self.window) {
+            let active = &self.part().statistics.active;
+            active.set(active.get().saturating_sub(1));
+        }
     }
 
     /// Serves a connection of another loop from now on.
@@ -197,11 +202,20 @@ impl<D: Door> EventLoop<D> {
         };
         let slot = self.connections.vacant();
         let fd = connection.as_ref().as_fd();
-        let watched = self.poller.register(fd, FIRST_CONNECTION + slot, Interest::READ).is_ok();
+        let watched = self.poller.register(fd, FIRST_CONNECTION + slot, Interest::READ);
         self.shared.clients.arrive(connection.client.id, slot);
+        let address = connection.client.address;
         self.connections.insert(connection);
-        if !watched || self.stop_at_ns != NEVER {
-            self.close(slot);
+        match watched {
+            Ok(()) if self.stop_at_ns == NEVER => {}
+            Ok(()) => {
+                self.flush_once(slot);
+                self.close(slot);
+            }
+            Err(error) => {
+                log::error!("the connection of {address} is closed: it cannot be watched: {error}");
+                self.close(slot);
+            }
         }
     }
 

@@ -6,7 +6,7 @@ use crate::commits::{Commit, Round};
 use crate::waiters::Place;
 use crate::{Backend, Config, Server};
 use std::net::Shutdown;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use todana_command::{Command, Context, Databases, NullReply, Set};
@@ -214,6 +214,35 @@ fn a_pipeline_is_answered_in_order_when_it_is_committed() {
         }
     }
     assert_eq!(server.panics(), 0);
+}
+
+#[test]
+fn a_connection_that_only_writes_moves_between_its_writes() {
+    let (server, log) = start(Mode::Apply, |config| config.event_loops = Some(3));
+    server.shared.balance.moves_always.store(true, Relaxed);
+    let mut peers: Vec<Peer> = (0..4).map(|_| Peer::connect(&server)).collect();
+    for round in 0..50 {
+        for (number, peer) in peers.iter_mut().enumerate() {
+            assert_eq!(peer.ask(&format!("SET k{number} {round}")), "+OK");
+        }
+    }
+    assert_eq!(log.value(b"k3").as_deref(), Some(&b"49"[..]));
+    until("each has moved after each write", || server.info().connections_moved == 200);
+    assert_eq!(server.panics(), 0);
+}
+
+#[test]
+fn a_connection_whose_write_may_be_applied_later_stays() {
+    let (server, log) = start(Mode::Hold, |config| {
+        (config.write_timeout_ms, config.event_loops) = (100, Some(3));
+    });
+    server.shared.balance.moves_always.store(true, Relaxed);
+    let mut peer = Peer::connect(&server);
+    let unknown = "-UNKNOWN the write may or may not have been executed";
+    assert_eq!(peer.ask("SET a 1"), unknown);
+    assert_eq!((peer.ask("PING"), peer.ask("PING")), ("+PONG".into(), "+PONG".into()));
+    assert_eq!(server.info().connections_moved, 0);
+    log.release();
 }
 
 #[test]
