@@ -143,6 +143,28 @@ a_torn_copy_before_the_log_is_refused_test() ->
         ?assertMatch({error, {broken, File, _, _}}, Mend())
     end).
 
+%% The log has lost its end, and Ra copies what it has again.
+torn_copies_behind_the_first_that_is_copied_again_go_test() ->
+    [
+        with_log(everysec, fun(Directory, Mend) ->
+            Server = todana_log_writer:server(Directory),
+            File = segment(Directory, 1, ?FIRST_SECTOR + 5),
+            ok = overwrite(File, ?SECTOR_BYTES - 24, <<0:24/unit:8>>),
+            ok = tear(File, Torn),
+            ok = wal(Directory, 12, 13),
+            case Mend() of
+                ok ->
+                    ?assert(Torn >= 12),
+                    ?assertEqual({ok, lists:seq(1, 11)},
+                                 todana_log_segment:indexes(File)),
+                    ?assertEqual(13, todana_log_end:last(Server));
+                {error, {broken, File, _, _}} ->
+                    ?assertEqual(11, Torn)
+            end
+        end)
+     || Torn <- [11, 12, 13, 14, ?FIRST_SECTOR]
+    ].
+
 %% A disk that did not get to a sector leaves zeros there.
 a_copy_with_a_flipped_bit_is_damaged_test() ->
     with_log(everysec, fun(Directory, Mend) ->

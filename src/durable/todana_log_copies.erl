@@ -25,8 +25,9 @@
 %% rest of torn copies, and a second power failure could leave their bytes in
 %% place of zeros.
 %%
-%% Nothing is taken out that is whole, but with `everysec' what is behind the
-%% end; and nothing torn whose entry neither the snapshot nor the log has.
+%% Nothing is taken out that is whole, but what Ra copies again and, with
+%% `everysec', what is behind the end of the log; and nothing torn before that
+%% whose entry the snapshot does not have.
 -module(todana_log_copies).
 -moduledoc false.
 
@@ -121,7 +122,8 @@ report(Durability, Kept) ->
 plan(Files, Server, Durability) ->
     Snapshot = lists:max([0 | todana_snapshot_files:indexes(Server)]),
     maybe
-        {ok, Ending} ?= ending(Files, Server, Snapshot, Durability),
+        Copied = copied_again(Files, Snapshot),
+        {ok, Ending} ?= ending(Copied, Server, Snapshot, Durability),
         IsElsewhere = fun(Index) ->
             Index =< Snapshot orelse todana_log_missing:is_in_log(Index, Files)
         end,
@@ -129,7 +131,9 @@ plan(Files, Server, Durability) ->
             {File, todana_log_segment:indexes(File)}
          || File <- todana_log_segment:files(Server)
         ],
-        Limits = todana_log_segments:limits(Found),
+        Limits = [
+            min(Copied, Limit) || Limit <- todana_log_segments:limits(Found)
+        ],
         Named = lists:reverse(lists:zip(Found, Limits)),
         plan_each(Named, Ending, IsElsewhere, [])
     end.
@@ -156,7 +160,8 @@ plan_each([{{File, {ok, Indexes}}, Limit} | Named], Ending, IsElsewhere,
         plan_each(Named, Ending, IsElsewhere, Own ++ Cuts)
     end.
 
-%% What a file keeps.
+%% What a file keeps, of which all before this entry: from there on, Ra copies
+%% entries again, or another file has them.
 -spec kept(
     file:filename(), ending(), fun((non_neg_integer()) -> boolean())
 ) -> {ok, [cut()]} | {error, problem()}.
@@ -176,12 +181,12 @@ kept(File, End, IsElsewhere) ->
 
 %% The first torn copy of an entry that nothing else has.
 -spec ending(
-    [file()], file:filename(), non_neg_integer(), todana_data_dir:durability()
+    pos_integer() | infinity, file:filename(), non_neg_integer(),
+    todana_data_dir:durability()
 ) -> {ok, ending()} | {error, problem()}.
-ending(_Files, _Server, _Snapshot, always) ->
+ending(_Copied, _Server, _Snapshot, always) ->
     {ok, infinity};
-ending(Files, Server, Snapshot, everysec) ->
-    Copied = copied_again(Files, Snapshot),
+ending(Copied, Server, Snapshot, everysec) ->
     Damage = [
         Found
      || Copied > Snapshot + 1,
