@@ -40,9 +40,8 @@ damage(Server) ->
     [
         case Result of
             {ok, Entries, Damage} ->
-                {File, {ok, before(Limit, Entries), [
-                    Found1 || {Index, _, _} = Found1 <- Damage, Index < Limit
-                ]}};
+                Own = [Copy || {Index, _, _} = Copy <- Damage, Index < Limit],
+                {File, {ok, before(Limit, Entries), Own}};
             {error, Problem} ->
                 {File, {error, Problem}}
         end
