@@ -91,9 +91,15 @@ def test_an_early_signal_is_not_lost(number):
     blocking = ["env", "--block-signal=INT,TERM", "true"]
     if subprocess.run(blocking, stderr=subprocess.DEVNULL, check=False).returncode:
         pytest.skip("env cannot block signals here")
+
+    def prepare():
+        served.die_with_parent()
+        # Tests that run in the background of a shell inherit that it is ignored.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
     command = [str(served.PROGRAM), "start", "--listen-resp", "127.0.0.1:0", "--listen-memcached", "off", "--listen-kyoto", "off"]
     for moment in range(12):
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, preexec_fn=served.die_with_parent)
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, preexec_fn=prepare)
         time.sleep(moment * 0.05)
         process.send_signal(number)
         try:
