@@ -29,18 +29,14 @@ CHANGES = {
     # A batch that is sent again looks like another node's, so the group applies it again.
     "de-duplication": Change(
         "durable/todana_batcher",
-        """-spec resend(node(), integer(), [#batch{}]) -> ok.
-resend(Leader, NowMs, Batches) ->
-    _ = [
-        case Batch of""",
-        """-spec resend(node(), integer(), [#batch{}]) -> ok.
-resend(Leader, NowMs, Found) ->
-    Batches = [
-        B#batch{bytes = <<Head/binary, (Origin + 1):64/little, Rest/binary>>}
-     || #batch{bytes = <<Head:4/binary, Origin:64/little, Rest/binary>>} = B <- Found
-    ],
-    _ = [
-        case Batch of""",
+        """    fun(#batch{sequence = Sequence} = Batch, Relay) ->
+        ok = send(Batch, Leader),
+""",
+        """    fun(#batch{sequence = Sequence, bytes = Bytes} = Kept, Relay) ->
+        <<Head:4/binary, Origin:64/little, Rest/binary>> = Bytes,
+        Batch = Kept#batch{bytes = <<Head/binary, (Origin + 1):64/little, Rest/binary>>},
+        ok = send(Batch, Leader),
+""",
         ("isolate", "freeze_briefly", "flap", "freeze", "delay"),
     ),
     # A node that starts does not ask how far the log goes.
