@@ -160,8 +160,8 @@ plan_each([{{File, {ok, Indexes}}, Limit} | Named], Ending, IsElsewhere,
         plan_each(Named, Ending, IsElsewhere, Own ++ Cuts)
     end.
 
-%% What a file keeps, of which all before this entry: from there on, Ra copies
-%% entries again, or another file has them.
+%% The whole entries of a file before this one: from there on, Ra copies entries
+%% again, another file has them, or the log has ended.
 -spec kept(
     file:filename(), ending(), fun((non_neg_integer()) -> boolean())
 ) -> {ok, [cut()]} | {error, problem()}.

@@ -110,7 +110,8 @@ examine(Scanned, Server, Durability) ->
                      not lists:member(Name, Aside)],
     case judged(Files, Server, Durability) of
         {error, Problem} -> {error, Problem};
-        _ -> ok
+        {whole, Whole} -> todana_log_copies:examine(Whole, Server, Durability);
+        {cut, _} -> ok
     end.
 
 %% What a power failure has torn, or why it was something else.
@@ -120,13 +121,8 @@ judged(Files, Server, Durability) ->
     case first_damage(Files, Durability) of
         undamaged ->
             case todana_log_missing:problems(Files, Server) of
-                [] ->
-                    case todana_log_copies:examine(Files, Server, Durability) of
-                        ok -> {whole, Files};
-                        Error -> Error
-                    end;
-                [Problem | _] ->
-                    {error, Problem}
+                [] -> {whole, Files};
+                [Problem | _] -> {error, Problem}
             end;
         {cut, Cut} ->
             maybe

@@ -301,4 +301,3 @@ torn_or_whole(File, Count, {ok, true}) ->
     )};
 torn_or_whole(File, Count, _) ->
     {ok, File, io_lib:format("~b entries", [Count])}.
-

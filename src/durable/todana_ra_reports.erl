@@ -35,22 +35,16 @@ unlimit() ->
 filter(#{level := error, msg := Message, meta := Meta}, Counts) ->
     case is_ours() orelse is_about_ours(Message, Meta) of
         true ->
-            case todana_ra_words:is_known(Message) of
-                true ->
-                    ok = todana_ra_words:remember(Message),
-                    stop;
-                false ->
-                    passed(is_too_much(Counts))
+            ok = todana_ra_words:remember(Message),
+            case todana_ra_words:is_known(Message) orelse is_too_much(Counts) of
+                true -> stop;
+                false -> ignore
             end;
         false ->
             ignore
     end;
 filter(_Event, _Counts) ->
     ignore.
-
--spec passed(boolean()) -> stop | ignore.
-passed(true) -> stop;
-passed(false) -> ignore.
 
 -spec is_ours() -> boolean().
 is_ours() ->

@@ -136,7 +136,7 @@ unexplained() ->
     "processes of the log ended, and the messages of Ra before this one say "
     "why".
 
--doc "Remembers the cause that a report names and nobody sees.".
+-doc "Remembers the cause that a report names: such a report is left out.".
 -spec remember(term()) -> ok.
 remember(Report) ->
     case [Words || Words <- known(Report), Words =/= ended] of
