@@ -48,6 +48,9 @@ class Host:
         databases = f": + : *#ktcapsiz={self.sizes.evicting_bytes} : : %#rcomp=dec"
         options = {name: '"127.0.0.1:0"' for name in ("listen_resp", "listen_memcached", "listen_kyoto")}
         options |= {"databases": f'"{databases}"', "event_loops": str(EVENT_LOOPS)}
+        # A build from before this option distributes connections evenly.
+        if "event_loop_balance" in (Path(self.checkout) / "src" / "todana_options.erl").read_text():
+            options["event_loop_balance"] = "even"
         flags = [word for name, value in options.items() for word in ("-todana", name, value)]
         ebin = local.ebin(self.checkout)
         # Schedulers do not spin, as in config/vm.args, because other programs share the cores.
@@ -62,7 +65,7 @@ class Host:
         facts = self._answer(START_S)
         self.pid = facts["pid"]
         self.addresses = {name: _address(text) for name, text in facts["addresses"].items()}
-        # The server assigns a connection to the event loop with the fewest, so each loop gets one probe.
+        # An even balance assigns a connection to the event loop with the fewest, so each loop gets one probe.
         self.probes = [self._probe() for _ in range(EVENT_LOOPS)]
 
     def _read(self, lines, answers):
