@@ -57,6 +57,28 @@ what_ra_says_in_other_processes_test() ->
         ]
     end)).
 
+%% `todana_alone' has said why.
+a_group_that_was_stopped_is_no_error_test() ->
+    Report = fun(Supervisor, Reason) ->
+        #{
+            label => {supervisor, child_terminated},
+            report => [{supervisor, {local, Supervisor}}, {reason, Reason}]
+        }
+    end,
+    ?assertEqual([stop, ignore, ignore], in_process([], fun() ->
+        [
+            todana_ra_reports:filter(
+                #{level => error, msg => {report, R}, meta => #{}},
+                atomics:new(2, [])
+            )
+         || R <- [
+                Report(todana_durable_sup, shutdown),
+                Report(todana_durable_sup, killed),
+                Report(my_sup, shutdown)
+            ]
+        ]
+    end)).
+
 notices_pass_test() ->
     [ignore] = in_process(['a'], fun() ->
         Counts = atomics:new(2, []),

@@ -5,7 +5,7 @@
 %% the state of the process. Todana says in one sentence what is wrong if it
 %% knows the cause; so these reports are left out. Of the others, a few are let
 %% through per minute. It is a filter of the node's logger, and looks only at
-%% processes of Todana's own log.
+%% processes of Todana's own log and their supervisor.
 -module(todana_ra_reports).
 -moduledoc false.
 
@@ -36,15 +36,26 @@ filter(#{level := error, msg := Message, meta := Meta}, Counts) ->
     case is_ours() orelse is_about_ours(Message, Meta) of
         true ->
             ok = todana_ra_words:remember(Message),
-            case todana_ra_words:is_known(Message) orelse is_too_much(Counts) of
-                true -> stop;
-                false -> ignore
-            end;
+            IsKnown = todana_ra_words:is_known(Message),
+            stop_if(IsKnown orelse is_too_much(Counts));
         false ->
-            ignore
+            stop_if(is_stop_of_group(Message))
     end;
 filter(_Event, _Counts) ->
     ignore.
+
+-spec stop_if(boolean()) -> logger:filter_return().
+stop_if(true) -> stop;
+stop_if(false) -> ignore.
+
+%% `cluster force' stops the group, and its supervisor starts it again.
+-spec is_stop_of_group(term()) -> boolean().
+is_stop_of_group({report, #{report := [_ | _] = Facts}}) ->
+    Supervisor = proplists:get_value(supervisor, Facts),
+    {Supervisor, proplists:get_value(reason, Facts)} =:=
+        {{local, todana_durable_sup}, shutdown};
+is_stop_of_group(_Message) ->
+    false.
 
 -spec is_ours() -> boolean().
 is_ours() ->
