@@ -1,12 +1,13 @@
 """What docs/benchmarks.md states about each part: its tables, and Todana beside the best peer in each configuration.
 
-Nine parts: local, calls, ranges, network, kyoto, memory, durable, replicated, failover. A function per part turns raw results into a
-`Part`; those of the last two are in benchmarks_cluster.py.
+A function per part turns raw results into a `Part`. Those of replicated and failover are in benchmarks_cluster.py, those of loops,
+scripts and idle in benchmarks_cpu.py. A part without raw results has no section.
 """
 
 from __future__ import annotations
 
 import benchmarks_cluster
+import benchmarks_cpu
 from benchmark_tables import Figure, Part, grouped, part_of
 from findings.section import Cell, plural
 
@@ -194,6 +195,7 @@ def _of_mode(rounds, name, mode):
 
 
 PARTS = {
-    "local": local, "calls": calls, "ranges": ranges, "network": network, "kyoto": kyoto, "memory": memory, "durable": durable,
+    "local": local, "calls": calls, "ranges": ranges, "network": network, "loops": benchmarks_cpu.loops, "kyoto": kyoto,
+    "scripts": benchmarks_cpu.scripts, "memory": memory, "idle": benchmarks_cpu.idle, "durable": durable,
     "replicated": benchmarks_cluster.replicated, "failover": benchmarks_cluster.failover,
 }  # fmt: skip

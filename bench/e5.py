@@ -90,13 +90,8 @@ def name(arm) -> str:
 
 def run(plan, say) -> list[dict]:
     """All cells; within a cell the arms are interleaved, round by round."""
-    _raise_descriptor_limit()
+    servers.raise_descriptor_limit()
     return [result for cell in plan["cells"] for result in _cell(cell, plan, say)]
-
-
-def _raise_descriptor_limit():
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _cell(cell, plan, say):

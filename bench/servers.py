@@ -6,6 +6,7 @@ import contextlib
 import functools
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -49,6 +50,12 @@ class Pinned:
         os.sched_setaffinity(0, self.before)
 
 
+def raise_descriptor_limit():
+    """Raises the limit of open descriptors, of this process and those that it starts, to the hard limit."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 def build_generator():
     """Builds bench/load if cargo finds it missing or stale."""
     subprocess.run(["cargo", "build", "--release", "--quiet", "--locked"], cwd=LOAD, check=True)
@@ -65,12 +72,12 @@ def protocols(name) -> list[str]:
     return {"todana": ["resp", "memcached", "kyoto"], "memcached": ["memcached"]}.get(name, ["resp"])
 
 
-def start(name, *flags, program=served.PROGRAM):
-    """Starts a server on its cores, with as many threads as it has cores (redis and valkey have one by design). `program` is
-    Todana's."""
+def start(name, *flags, program=served.PROGRAM, threads=None, is_pinned=True):
+    """Starts a server on its cores, with as many threads as it has cores by default (redis and valkey have one by design). One that
+    is not pinned uses all cores. `program` is Todana's."""
     server_cores, _ = cores()
-    threads = str(len(server_cores))
-    with Pinned(server_cores):
+    threads = str(threads or len(server_cores))
+    with Pinned(server_cores) if is_pinned else contextlib.nullcontext():
         if name in KINDS:
             # A name such as `:` selects a database in memory; without one, a data directory makes them durable.
             databases = [] if "--data-dir" in flags else [KINDS[name]]

@@ -101,6 +101,14 @@ def test_provenance_is_last(tmp_path):
     assert last.startswith("Provenance") and "abc1234" in last and "A processor" in last
 
 
+def test_provenance_has_the_processor_of_each_part_and_all_programs(tmp_path):
+    later = {"date": "2020-01-02", "cpu": "Another processor", "versions": {"todana": "def5678", "before": "abc1234", "etcd": "etcd 3"}}
+    report(write(tmp_path, {"memory": later}, local=local(FASTER, SLOWER), memory=memory([60.0], [100.0])))
+    last = (tmp_path / "benchmarks.md").read_text().rpartition("\n## ")[2]
+    assert "| 2020-01-01 | abc1234 | A processor, 2 cores |" in last and "| 2020-01-02 | def5678 | Another processor, 2 cores |" in last
+    assert "| etcd | etcd 3 |" in last and "| memcached | memcached 1.6.18 |" in last and "| before |" not in last
+
+
 def test_less_memory_is_better():
     part = benchmarks.PARTS["memory"](memory([60.0, 61.0, 62.0], [100.0, 101.0, 102.0]))
     assert [contest.verdict for contest in part.contests["Resident bytes per entry"]] == ["better"]

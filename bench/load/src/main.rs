@@ -1,18 +1,23 @@
-//! A closed-loop load generator for RESP, memcached text and Kyoto Tycoon.
+//! A load generator for RESP, memcached text and Kyoto Tycoon.
 //!
-//! Each connection sends a batch of `--pipeline` requests, waits for all their replies, and sends
-//! the next batch; the latency of a batch counts for each of its requests. Threads share only the
-//! clock.
+//! In a closed loop, each connection sends a batch of `--pipeline` requests, waits for all their
+//! replies, and sends the next batch; the latency of a batch counts for each of its requests. With
+//! `--rate`, the loop is open: requests are due at random moments, and the latency of each counts
+//! from that moment. Threads share only the clock.
 //!
 //! The program connects, prints `ready`, waits for a line on standard input, works for `--seconds`
 //! (or `--requests`), prints one line of JSON, and closes its connections when standard input ends.
 //! The caller reads CPU times after `ready` and before the end, so connecting and closing are not
 //! measured.
 
+mod alarm;
 mod arguments;
 mod client;
+mod connection;
 mod histogram;
+mod pace;
 mod protocol;
+mod random;
 
 use arguments::Arguments;
 use histogram::Histogram;
@@ -29,6 +34,17 @@ struct Tally {
     errors: u64,
     latency: Histogram,
     connection_lost: bool,
+}
+
+impl Tally {
+    /// Adds the results of another thread.
+    fn merge(&mut self, other: &Tally) {
+        self.requests += other.requests;
+        self.misses += other.misses;
+        self.errors += other.errors;
+        self.latency.merge(&other.latency);
+        self.connection_lost |= other.connection_lost;
+    }
 }
 
 fn main() {
@@ -60,11 +76,7 @@ fn main() {
     for worker in workers {
         let (tally, worker) = worker.join().expect("a worker does not panic");
         done.push(worker);
-        total.requests += tally.requests;
-        total.misses += tally.misses;
-        total.errors += tally.errors;
-        total.connection_lost |= tally.connection_lost;
-        total.latency.merge(&tally.latency);
+        total.merge(&tally);
     }
     let seconds = started.elapsed().as_secs_f64();
     println!("{}", report(&total, seconds));
