@@ -88,11 +88,11 @@ listeners() ->
             "only."),
         row(G, event_loops, {integer, 1, 1024, auto}, "auto",
             "Threads that serve clients. `auto` is one for each online CPU."),
-        row(G, event_loop_balance, {choice, [load, even]}, "load",
-            "How connections are distributed among event loops. `load`: they "
-            "gather on as few as the load needs, and move between requests; "
-            "`poll` and `select` do not support it, and distribute them "
-            "evenly. `even`: each loop gets as many, and keeps them."),
+        row(G, event_loop_balance, {choice, [load, even]}, "even",
+            "How connections are distributed among event loops. `even`: each "
+            "loop gets as many, and keeps them. `load`: they gather on as few "
+            "as the load needs, and move between requests; `poll` and `select` "
+            "do not support it, and distribute them evenly."),
         row(G, event_backend, {choice, [native, portable, poll, select]},
             "native",
             "The system interface that reports ready sockets. `native` is "

@@ -18,8 +18,11 @@
 //!   busy and evens out as well.
 //! - **Gather.** If the loads of two loops are less than [`LIGHT`] together for [`LIGHT_NS`], and
 //!   neither has executed long work for [`CALM_NS`], the later one hands all its connections to the
-//!   earlier one. Between [`LIGHT`] and [`BUSY`] nothing changes.
-//! - **New connections** go to the first loop that is not busy.
+//!   earlier one. Between [`LIGHT`] and [`BUSY`] nothing changes. A load that comes and goes would
+//!   send connections to and fro: each time that loops must spread soon after they have gathered,
+//!   they wait twice as long the next time.
+//! - **New connections** go to the first loop. While a loop is busy, they go to those that are not,
+//!   first to that with the fewest connections.
 //!
 //! A connection that does more than the receiver may get stays where it is: moving it would only
 //! move the problem.
@@ -36,6 +39,10 @@ pub(crate) const BUSY: u32 = 750;
 const LIGHT: u32 = 600;
 /// How long that must last.
 const LIGHT_NS: u64 = 1_000_000_000;
+/// If loops become one and must spread within this time, it must last twice as long from then on.
+const REGRET_NS: u64 = 10_000_000_000;
+/// But no longer than this. It is forgotten after a time of this length without regret.
+const LIGHT_NS_MAX: u64 = 60_000_000_000;
 /// How long a loop that was to hand over everything is left alone.
 const REST_NS: u64 = 10_000_000_000;
 /// How long a loop counts as busy after long work.
@@ -76,18 +83,31 @@ pub(crate) struct Move {
 }
 
 /// The memory of earlier decisions.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Policy {
     loops: Vec<Known>,
     /// The loop that could hand over all, and for how long that has been so.
     light: Option<(usize, u64)>,
+    /// How long that must last.
+    light_ns: u64,
+    /// Time since a loop has handed over all.
+    gathered_ns: u64,
+}
+
+impl Default for Policy {
+    fn default() -> Policy {
+        Policy { loops: Vec::new(), light: None, light_ns: LIGHT_NS, gathered_ns: u64::MAX }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     busy_nanos: u64,
     long_works: u64,
+    /// The load, or what it is expected to be after the last decision.
     load: u32,
+    /// The load as it was measured.
+    measured: u32,
     /// The load since the last decision, not smoothed.
     present: u32,
     /// How long it has not executed long work, up to [`CALM_NS`].
@@ -107,6 +127,7 @@ impl Policy {
     /// The moves that follow from what the loops did in the time since the last decision.
     pub(crate) fn decide(&mut self, samples: &[Sample], elapsed_ns: u64) -> Vec<Move> {
         self.note(samples, elapsed_ns);
+        self.gathered_ns = self.gathered_ns.saturating_add(elapsed_ns);
         let mut moves = Vec::new();
         for from in 0..samples.len() {
             moves.extend(self.spread(from));
@@ -115,13 +136,17 @@ impl Policy {
             moves.extend(self.gather(samples, elapsed_ns));
         } else {
             self.light = None;
+            if self.gathered_ns < REGRET_NS {
+                self.light_ns = (self.light_ns * 2).min(LIGHT_NS_MAX);
+                self.gathered_ns = REGRET_NS;
+            }
         }
         moves
     }
 
     /// The loads, by loop, for new connections.
     pub(crate) fn loads(&self) -> impl Iterator<Item = u32> + '_ {
-        let load = |it: &Known| if it.is_calm() { it.load } else { it.load.max(BUSY) };
+        let load = |it: &Known| if it.is_calm() { it.measured } else { it.measured.max(BUSY) };
         self.loops.iter().map(load)
     }
 
@@ -131,10 +156,12 @@ impl Policy {
         self.loops.resize(samples.len(), unknown);
         for (known, sample) in self.loops.iter_mut().zip(samples) {
             let busy_nanos = sample.busy_nanos.saturating_sub(known.busy_nanos).min(elapsed_ns);
-            let sum =
-                u128::from(known.load) * u128::from(WINDOW_NS) + u128::from(busy_nanos) * 1_000;
+            let smoothed = |load: u32| {
+                let sum = u128::from(load) * u128::from(WINDOW_NS) + u128::from(busy_nanos) * 1_000;
+                (sum / u128::from(WINDOW_NS + elapsed_ns)) as u32
+            };
             known.present = (busy_nanos.saturating_mul(1_000) / elapsed_ns) as u32;
-            known.load = (sum / u128::from(WINDOW_NS + elapsed_ns)) as u32;
+            (known.load, known.measured) = (smoothed(known.load), smoothed(known.measured));
             known.calm_ns = match sample.long_works == known.long_works {
                 true => known.calm_ns.saturating_add(elapsed_ns).min(CALM_NS),
                 false => 0,
@@ -151,7 +178,12 @@ impl Policy {
         if of.load < BUSY && of.calm_ns > 0 || of.active < 2 {
             return None;
         }
-        let others = || (0..self.loops.len()).filter(|number| *number != from);
+        // Not to loops that delay their clients, if there are others.
+        let is_other = |number: &usize| *number != from;
+        let is_calm = |number: &usize| is_other(number) && self.loops[*number].is_calm();
+        let any_calm = (0..self.loops.len()).any(|number| is_calm(&number));
+        let others =
+            || (0..self.loops.len()).filter(|it| if any_calm { is_calm(it) } else { is_other(it) });
         let free = others().find(|number| self.loops[*number].load <= FREE);
         let freest = free.or_else(|| others().min_by_key(|number| self.loops[*number].load))?;
         let load_of = |known: Known| known.load.max(known.present);
@@ -196,11 +228,14 @@ impl Policy {
         };
         let before_ns = self.light.filter(|(of, _)| *of == from).map_or(0, |(_, ns)| ns);
         let light_ns = before_ns.saturating_add(elapsed_ns);
-        if light_ns < LIGHT_NS {
+        if self.gathered_ns >= LIGHT_NS_MAX {
+            self.light_ns = LIGHT_NS;
+        }
+        if light_ns < self.light_ns {
             self.light = Some((from, light_ns));
             return None;
         }
-        self.light = None;
+        (self.light, self.gathered_ns) = (None, 0);
         self.loops[to].load += self.loops[from].load;
         (self.loops[from].load, self.loops[from].rest_ns) = (0, REST_NS);
         Some(Move { from, to, share: Share::All })
@@ -471,6 +506,46 @@ mod tests {
         let expected = vec![(9, vec![all_of(2)]), (19, vec![all_of(1)])];
         assert_eq!(asked(&mut model), expected);
         assert_eq!(asked(&mut model), [(18, vec![all_of(2)]), (28, vec![all_of(1)])]);
+    }
+
+    #[test]
+    fn a_loop_whose_connections_cannot_move_counts_as_busy() {
+        let mut model = Model::new(&[&[100; 64], &[], &[]]);
+        for window in 0..50 {
+            // Nobody carries the decisions out.
+            model.decide(100);
+            let loads: Vec<u32> = model.policy.loads().collect();
+            assert!(window < 2 || loads[0] >= BUSY && loads[1..] == [0, 0], "{window}: {loads:?}");
+        }
+    }
+
+    #[test]
+    fn a_loop_with_long_work_gets_no_connections_of_others() {
+        let mut model = Model::new(&[&[45; 20], &[30; 10], &[40; 10]]);
+        model.samples[1].long_works += 1;
+        model.window();
+        model.windows(10);
+        assert!(model.loops[1].len() <= 10 && model.loops[2].len() > 10, "{:?}", model.counts());
+    }
+
+    #[test]
+    fn a_load_that_comes_and_goes_moves_less_and_less() {
+        let mut model = Model::new(&[&[], &[], &[], &[]]);
+        model.loops[0] = vec![0; 300];
+        let mut moves = Vec::new();
+        for _ in 0..10 {
+            let mut count = 0;
+            // Two seconds of load, and two without.
+            for load in [10, 0] {
+                model.loops.iter_mut().flatten().for_each(|it| *it = load);
+                count += model.windows(20);
+            }
+            moves.push(count);
+        }
+        assert!(moves[0] > 0 && moves[4..].iter().all(|count| *count == 0), "{moves:?}");
+        // After an hour without load, they gather again.
+        model.windows(36_000);
+        assert_eq!(model.counts(), [300, 0, 0, 0]);
     }
 
     #[test]

@@ -57,19 +57,17 @@ pub(crate) struct Commit {
     has_waited: bool,
     /// The connection closes when the present commit has its outcome.
     pub(crate) is_last: bool,
-    /// A submission was given up, and may be applied later: for client-side caches it is known by
-    /// its place.
-    is_known_by_place: bool,
 }
 
 impl Commit {
     /// Whether the session has nothing in the log, and no reply of it left to send.
     pub(crate) fn can_move(&self) -> bool {
-        !(self.is_waiting() || self.commits.is_playing() || self.is_last || self.is_known_by_place)
+        !(self.is_waiting() || self.commits.is_playing() || self.is_last)
     }
 
     /// The connection has moved to another loop, which has given the numbers of earlier tickets to
-    /// other submissions.
+    /// other submissions. If a submission of it was given up and is applied after all, the write
+    /// counts as one of another client: one that tracks with `NOLOOP` by then gets a message.
     pub(crate) fn forget_ticket(&mut self) {
         self.ticket = 0;
     }
@@ -186,7 +184,6 @@ impl Commit {
             && self.is_waiting()
         {
             let withdrawn = log.withdraw(ticket(place, self.ticket));
-            self.is_known_by_place |= !withdrawn;
             self.commits.give_up(if withdrawn { NotDone::Busy } else { NotDone::Unknown });
         }
         self.commits.begin_turn();

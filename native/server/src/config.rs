@@ -41,7 +41,7 @@ todana_protocol::options! {
         /// Number of event-loop threads; `None` means one for each CPU online.
         event_loops: Option<usize> = None, option integer_or("auto", 1, 1024);
         /// How connections are distributed among event loops.
-        event_loop_balance: LoopBalance = LoopBalance::Load,
+        event_loop_balance: LoopBalance = LoopBalance::Even,
             option OptionType::Choice(&LoopBalance::WORDS);
         /// The mechanism that reports ready sockets to loops.
         event_backend: Backend = Backend::Native, option OptionType::Choice(&Backend::WORDS);
@@ -127,9 +127,9 @@ fn databases_within(budget: &Arc<Budget>) -> Arc<Databases> {
 pub enum LoopBalance {
     /// They gather on as few loops as the load needs. With `poll` and `select`, whose cost grows
     /// with the connections of a loop, the same as `Even`.
-    #[default]
     Load,
     /// Each loop gets as many, and keeps them.
+    #[default]
     Even,
 }
 

@@ -110,6 +110,9 @@ impl<D: Door> Connection<D> {
             // A client that takes replies is not idle.
             self.client.active_at_ms.store(clock.wall_ms(), Relaxed);
         }
+        if self.waiting() == 0 {
+            self.over_soft_since_ms = 0;
+        }
         self.count_sent(sent, statistics);
         Ok(())
     }

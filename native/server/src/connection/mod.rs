@@ -13,6 +13,7 @@ mod tests;
 
 pub(crate) use buffers::{NO_SIGNAL, say_goodbye};
 
+use crate::Config;
 use crate::balance::Activity;
 use crate::clock::{Clock, Moment};
 use crate::commits::{Commit, Round};
@@ -472,6 +473,13 @@ impl<D: Door> Connection<D> {
         }
     }
 
+    /// Output that waits below the soft limit has its whole time the next time that it exceeds it.
+    pub(crate) fn note_soft_limit(&mut self, config: &Config) {
+        if self.waiting() <= self.output_limits(config).soft {
+            self.over_soft_since_ms = 0;
+        }
+    }
+
     /// Whether a time limit was exceeded. Called about once a second.
     pub(crate) fn is_overdue(
         &mut self,
@@ -480,14 +488,17 @@ impl<D: Door> Connection<D> {
         now_ms: u64,
     ) -> bool {
         let config = &shared.config;
+        self.note_soft_limit(config);
         let limits = self.output_limits(config);
-        if self.waiting() <= limits.soft {
-            self.over_soft_since_ms = 0;
-        } else if self.over_soft_since_ms == 0 {
-            self.over_soft_since_ms = now_ms;
-        } else if now_ms.saturating_sub(self.over_soft_since_ms) >= limits.soft_ms {
-            statistics.output_limit_disconnections.add(1);
-            return true;
+        if self.waiting() > limits.soft {
+            match self.over_soft_since_ms {
+                0 => self.over_soft_since_ms = now_ms,
+                since_ms if now_ms.saturating_sub(since_ms) < limits.soft_ms => {}
+                _ => {
+                    statistics.output_limit_disconnections.add(1);
+                    return true;
+                }
+            }
         }
         let active_at_ms = self.client.active_at_ms.load(Relaxed);
         let sleeping = self.wakes_at_ns.is_some();

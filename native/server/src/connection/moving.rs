@@ -17,7 +17,6 @@ impl<D: Door> Connection<D> {
             && self.waiting() == 0
             && self.pushes.len() == 0
             && self.listening.is_silent()
-            && self.interest == Interest::READ
             && self.wakes_at_ns.is_none()
             && self.wait.is_none()
             && self.commit.can_move()
@@ -31,5 +30,7 @@ impl<D: Door> Connection<D> {
     pub(crate) fn arrive(&mut self) {
         self.commit.forget_ticket();
         self.activity.arrive();
+        // It is registered there like a new one.
+        self.interest = Interest::READ;
     }
 }

@@ -12,12 +12,17 @@ fn overdue(change: impl Fn(&mut Connection<ScriptedDoor>), now_ms: u64) -> bool 
         idle_timeout_ms: Some(1_000).into(),
         ..crate::tests::config(Backend::Native)
     };
-    let server = Server::start_with::<ScriptedDoor>(config, poller::open).unwrap();
-    let socket = TcpStream::connect(server.addresses()[0].1).unwrap();
-    let mut connection = Connection::<ScriptedDoor>::new(socket, clients::tests::client(1), true);
+    let (server, mut connection) = connection(config);
     connection.client.active_at_ms.store(500, Relaxed);
     change(&mut connection);
     connection.is_overdue(&server.shared, &LoopStatistics::new(), now_ms)
+}
+
+fn connection(config: crate::Config) -> (Server, Connection<ScriptedDoor>) {
+    let server = Server::start_with::<ScriptedDoor>(config, poller::open).unwrap();
+    let socket = TcpStream::connect(server.addresses()[0].1).unwrap();
+    let connection = Connection::<ScriptedDoor>::new(socket, clients::tests::client(1), true);
+    (server, connection)
 }
 
 #[test]
@@ -45,4 +50,32 @@ fn a_password_that_arrived_in_time_is_checked_even_if_delayed() {
     };
     assert!(overdue(late, 1_000), "one that came too late is not");
     assert!(overdue(|it| it.authenticated = false, 1_000));
+}
+
+#[test]
+fn the_time_above_the_soft_limit_begins_anew() {
+    let config = crate::Config {
+        output_bytes_soft: 10,
+        output_soft_ms: 1_000,
+        ..crate::tests::config(Backend::Native)
+    };
+    let (server, mut connection) = connection(config);
+    let (statistics, clock) = (LoopStatistics::new(), Clock::new());
+    let overdue = |it: &mut Connection<_>, now_ms| {
+        it.is_overdue(&server.shared, &LoopStatistics::new(), now_ms)
+    };
+    connection.output.push(vec![0; 11], 0);
+    assert!(!overdue(&mut connection, 5_000));
+    assert!(!overdue(&mut connection, 5_999));
+    // The client takes all of it, and is slow later.
+    connection.flush(&statistics, &clock).unwrap();
+    connection.output.push(vec![0; 11], 0);
+    assert!(!overdue(&mut connection, 9_000));
+    // It takes a part.
+    connection.output = Outgoing::default();
+    connection.output.push(vec![0; 10], 0);
+    connection.note_soft_limit(&server.shared.config);
+    connection.output.push(vec![0; 1], 0);
+    assert!(!overdue(&mut connection, 20_000));
+    assert!(overdue(&mut connection, 21_000));
 }

@@ -5,7 +5,6 @@ use crate::balance::BUSY;
 use crate::clients::{self, Place};
 use crate::connection::{Connection, NO_SIGNAL, say_goodbye};
 use crate::door::{self, Door, Refusal};
-use crate::host::LoopPart;
 use crate::inbox::{Accepted, Message};
 use crate::listener;
 use crate::log;
@@ -53,16 +52,15 @@ impl<D: Door> EventLoop<D> {
         }
     }
 
-    /// The first loop that is not busy, or the one that has the fewest connections.
+    /// The loop for a new connection: see [`crate::balance`].
     fn loop_for_new(&self) -> usize {
-        let is_free = |part: &LoopPart| part.load.load(Relaxed) < BUSY;
-        let free = match self.shared.balance.is_by_load {
-            true => self.shared.loops.iter().position(is_free),
-            false => None,
-        };
-        let parts = self.shared.loops.iter().enumerate();
-        let fewest = || parts.min_by_key(|(_, part)| part.connections.load(Relaxed));
-        free.or_else(|| Some(fewest()?.0)).expect("a server has a loop")
+        let parts = &self.shared.loops;
+        let is_busy = |number: &usize| parts[*number].load.load(Relaxed) >= BUSY;
+        if self.shared.balance.is_by_load && !(0..parts.len()).any(|number| is_busy(&number)) {
+            return 0;
+        }
+        let order = |number: &usize| (is_busy(number), parts[*number].connections.load(Relaxed));
+        (0..parts.len()).min_by_key(order).expect("a server has a loop")
     }
 
     /// The system has no descriptors or memory for another connection. Retrying at once would only

@@ -143,6 +143,7 @@ impl<D: Door> EventLoop<D> {
             {
                 waiting += connection.waiting() as u64;
                 connection.note_held(statistics);
+                connection.note_soft_limit(&self.shared.config);
             }
         }
         waiting

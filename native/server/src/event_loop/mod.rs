@@ -86,6 +86,8 @@ const NEVER: u64 = u64::MAX;
 /// Maximum numbers of sleepers woken, messages processed, and clients closed for a time limit in
 /// one round. The rest is left to the next round, after the ready sockets.
 const ROUND_MAX: usize = 64;
+/// The same for connections of other loops, which take little time each and wait for all of it.
+const ADOPTED_MAX: usize = 1_024;
 
 const RESUMED: Ready = Ready { token: 0, readable: false, writable: false, gone: false };
 /// For a connection whose socket was ready before.
@@ -444,14 +446,18 @@ impl<D: Door> EventLoop<D> {
     }
 
     fn carry_out_messages(&mut self, now_ns: u64) {
-        let mut count = 0;
-        while count < ROUND_MAX {
+        let (mut count, mut adopted) = (0, 0);
+        while count < ROUND_MAX && adopted < ADOPTED_MAX {
             let Some(message) = self.messages.pop_front() else { break };
             let Some(message) = self.begin_to_deliver(message) else { continue };
+            if let Message::Adopt(connection) = message {
+                adopted += 1;
+                self.adopt(connection);
+                continue;
+            }
             count += 1;
             match message {
                 Message::Serve(accepted) => self.serve(accepted),
-                Message::Adopt(connection) => self.adopt(connection),
                 Message::HandOver { to, share, window } => self.begin_to_hand(to, share, window),
                 Message::Kill { slot, id } => {
                     let moved = |slot| Message::Kill { slot, id };
@@ -478,7 +484,8 @@ impl<D: Door> EventLoop<D> {
                         self.resume(slot);
                     }
                 }
-                Message::Push(_)
+                Message::Adopt(_)
+                | Message::Push(_)
                 | Message::Invalidate(_)
                 | Message::InvalidateAll
                 | Message::Line(_)

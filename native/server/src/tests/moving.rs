@@ -404,3 +404,17 @@ fn new_connections_gather_on_the_first_loop_that_is_not_busy() {
         assert_eq!(counts(&server), expected);
     }
 }
+
+#[test]
+fn a_client_that_takes_large_replies_moves() {
+    each_moving(|server| {
+        let mut peer = Peer::connect(server);
+        for length in [1_000, 1_000_000, 12_000_000] {
+            let before = moved(server);
+            for _ in 0..3 {
+                assert_eq!(peer.ask(&format!("big {length}")).len(), length);
+            }
+            until("it has moved", || moved(server) > before + 1);
+        }
+    });
+}
