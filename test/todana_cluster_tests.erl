@@ -316,6 +316,24 @@ node_names_test_() ->
         ]
     ].
 
+%% One of a range that no host has, and those that every host has.
+own_address_test_() ->
+    Other = 'a@192.0.2.55',
+    [
+        ?_assertEqual(
+            "node: 192.0.2.55 is not an address of this host", check(Other)
+        )
+    ] ++ [
+        ?_assertEqual(ok, check(Own))
+     || Own <- ['a@127.0.0.1', 'a@127.9.9.9', 'a@localhost']
+    ].
+
+check(Name) ->
+    case todana_distribution:check(Name) of
+        ok -> ok;
+        {error, Sentence} -> unicode:characters_to_list(Sentence)
+    end.
+
 %% Look by look. After another leader was elected, a member announces only the
 %% entries that it had a second ago; later, and at an orderly stop, all.
 announced_test() ->

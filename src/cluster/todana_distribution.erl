@@ -26,8 +26,8 @@
 -define(NET_TICK_S, 8).
 -define(COOKIE_BYTES, 20).
 -define(ALIVE_TIMEOUT_MS, 5_000).
--define(EPMD_WAIT_MS, 50).
--define(EPMD_ATTEMPTS, 100).
+-define(EPMD_POLL_MS, 50).
+-define(EPMD_TIMEOUT_MS, 5_000).
 
 -doc "Whether a text is a name with a host, for example `a@127.0.0.1'.".
 -spec is_node_name(string()) -> boolean().
@@ -124,10 +124,57 @@ address_of(Node) ->
 -spec allowed(string()) -> {ok, inet:ip_address()} | {error, iodata()}.
 allowed(Host) ->
     maybe
-        {ok, Address} ?= address(Host),
+        {ok, Address} ?= own_address(Host),
         ok ?= is_allowed(Host, Address),
         {ok, Address}
     end.
+
+%% The first one that this host has, of those that its name stands for. An
+%% address that comes later, as that of a service which moves between hosts, is
+%% none of this host until then.
+-spec own_address(string()) -> {ok, inet:ip_address()} | {error, iodata()}.
+own_address(Host) ->
+    maybe
+        {ok, Addresses} ?= addresses(Host),
+        case lists:filter(fun is_own/1, Addresses) of
+            [Own | _] -> {ok, Own};
+            [] -> {error, not_own(Host, Addresses)}
+        end
+    end.
+
+-spec addresses(string()) -> {ok, [inet:ip_address(), ...]} | {error, iodata()}.
+addresses(Host) ->
+    Found = [
+        Address
+     || Family <- [inet, inet6],
+        {ok, Addresses} <- [inet:getaddrs(Host, Family)],
+        Address <- Addresses
+    ],
+    case Found of
+        [] ->
+            {error, Sentence} = address(Host),
+            {error, Sentence};
+        _ ->
+            {ok, Found}
+    end.
+
+%% The kernel decides, since it may permit more than the interfaces have.
+-spec is_own(inet:ip_address()) -> boolean().
+is_own(Address) ->
+    Family = case Address of {_, _, _, _} -> inet; _ -> inet6 end,
+    case gen_tcp:listen(0, [Family, {ip, Address}]) of
+        {ok, Socket} -> ok =:= gen_tcp:close(Socket);
+        {error, Reason} -> Reason =/= eaddrnotavail
+    end.
+
+-spec not_own(string(), [inet:ip_address(), ...]) -> iodata().
+not_own(Host, Addresses) ->
+    Texts = [inet:ntoa(Address) || Address <- Addresses],
+    [
+        "node: ", Host,
+        [[", which is ", lists:join(" and ", Texts), ","] || Texts =/= [Host]],
+        " is not an address of this host"
+    ].
 
 %% The cookie is an atom, and a crash dump has all atoms. So none is written,
 %% unless the operator has said how long that may take.
@@ -374,47 +421,60 @@ has_epmd(Address) -> element(1, erl_epmd:names(Address)) =:= ok.
 %% The one that runs may have been started for another address.
 -spec reach_epmd(inet:ip_address()) -> ok | {error, iodata()}.
 reach_epmd(Address) ->
-    case has_epmd(Address) of
-        true ->
-            ok;
-        false ->
-            Text = inet:ntoa(Address),
-            {error, ["node: the epmd of this host does not listen on ", Text,
-                     ": stop the nodes that use it, end it by `epmd -kill`, "
-                     "and start this node first"]}
+    maybe
+        false ?= has_epmd(Address),
+        {ok, Program} ?= epmd_program(),
+        {error, ["node: the epmd of this host does not listen on ",
+                 inet:ntoa(Address), ": stop the nodes that use it, end it by "
+                 "`", Program, " -kill`, and start this node first"]}
+    else
+        true -> ok;
+        {error, Sentence} -> {error, Sentence}
     end.
 
--spec run_epmd(inet:ip_address()) -> ok | {error, iodata()}.
-run_epmd(Address) ->
+%% That of the running Erlang. A release has it, and no path leads there.
+-spec epmd_program() -> {ok, file:filename()} | {error, iodata()}.
+epmd_program() ->
     Bin = filename:join([
         code:root_dir(), "erts-" ++ erlang:system_info(version), "bin"
     ]),
     case os:find_executable("epmd", Bin) of
-        false ->
-            {error, "node: the program epmd is missing"};
-        Program ->
-            Where =
-                case os:getenv("ERL_EPMD_ADDRESS") of
-                    false -> ["-address", inet:ntoa(Address)];
-                    _ -> []
-                end,
-            _ = todana_nif:run_program(
-                unicode:characters_to_binary(Program),
-                [list_to_binary(Argument) || Argument <- ["-daemon" | Where]]
-            ),
-            await_epmd(Address, ?EPMD_ATTEMPTS)
+        false -> {error, "node: the program epmd is missing"};
+        Program -> {ok, Program}
     end.
 
--spec await_epmd(inet:ip_address(), non_neg_integer()) ->
-    ok | {error, iodata()}.
-await_epmd(Address, 0) ->
-    {error, ["node: epmd does not answer on ", inet:ntoa(Address),
-             ", port 4369"]};
-await_epmd(Address, Left) ->
-    case has_epmd(Address) of
-        true ->
-            ok;
-        false ->
-            timer:sleep(?EPMD_WAIT_MS),
-            await_epmd(Address, Left - 1)
+-spec run_epmd(inet:ip_address()) -> ok | {error, iodata()}.
+run_epmd(Address) ->
+    maybe
+        {ok, Program} ?= epmd_program(),
+        Where =
+            case os:getenv("ERL_EPMD_ADDRESS") of
+                false -> ["-address", inet:ntoa(Address)];
+                _ -> []
+            end,
+        _ = todana_nif:run_program(
+            unicode:characters_to_binary(Program),
+            [list_to_binary(Argument) || Argument <- ["-daemon" | Where]]
+        ),
+        await_epmd(Address, now_ms() + ?EPMD_TIMEOUT_MS)
     end.
+
+%% An attempt may take seconds.
+-spec await_epmd(inet:ip_address(), integer()) -> ok | {error, iodata()}.
+await_epmd(Address, DeadlineMs) ->
+    case {has_epmd(Address), now_ms() < DeadlineMs} of
+        {true, _} ->
+            ok;
+        {false, true} ->
+            timer:sleep(?EPMD_POLL_MS),
+            await_epmd(Address, DeadlineMs);
+        {false, false} ->
+            {error, ["node: epmd does not answer on ", inet:ntoa(Address),
+                     ", port ", epmd_port()]}
+    end.
+
+-spec epmd_port() -> string().
+epmd_port() -> os:getenv("ERL_EPMD_PORT", "4369").
+
+-spec now_ms() -> integer().
+now_ms() -> erlang:monotonic_time(millisecond).

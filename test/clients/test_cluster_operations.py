@@ -226,6 +226,7 @@ def test_epmd_listens_where_the_nodes_are(tmp_path):
         assert daemons and all("SigBlk:\t0000000000000000" in (daemon / "status").read_text() for daemon in daemons)
         status, output = todana(*command[1:], "--node", "b@127.0.0.2", "--data-dir", tmp_path / "b", environment=environment)
         assert status == 1 and "the epmd of this host does not listen on 127.0.0.2" in output, output
+        assert subprocess.run([re.search(r"`(\S+/epmd) -kill`", output).group(1), "-port", str(port), "-names"]).returncode == 0
     finally:
         first.stop()
         subprocess.run([three_nodes.epmd_program(), "-port", str(port), "-kill"], capture_output=True)

@@ -71,7 +71,10 @@ def test_a_configuration_that_start_refuses_is_not_good(tmp_path):
     name = ("--data-dir", data, "--node", "a@127.0.0.1")
     assert "use `always`" in refused_alike(*name, "--cluster-create", "--durability", "everysec")
     assert "not both" in refused_alike(*name, "--cluster-create", "--cluster-join", "b@127.0.0.1")
-    assert "not a loopback address" in refused_alike("--data-dir", data, "--node", "a@192.0.2.1", "--cluster-create")
+    assert "not a loopback address" in refused_alike("--data-dir", data, "--node", "a@0.0.0.0", "--cluster-create")
+    # Of a range that no host has.
+    other = refused_alike("--data-dir", data, "--node", "a@192.0.2.55", "--cluster-create")
+    assert other == "todana: node: 192.0.2.55 is not an address of this host\n"
     assert "authority.pem: no such file" in refused_alike(*name, "--cluster-create", "--cluster-tls", tmp_path / "none")
     assert not data.exists()
 
