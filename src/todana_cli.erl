@@ -20,10 +20,26 @@ main(Arguments) ->
     try
         run(asked(Arguments))
     catch
-        throw:Sentence -> fail(Sentence);
-        %% Nobody reads the output any more, as with `dump DIR | head'.
-        error:terminated -> halt(?CLOSED_OUTPUT_STATUS)
+        Class:Reason:Stack ->
+            ok = await_end_if_stopping(),
+            failed(Class, Reason, Stack)
     end.
+
+%% A node that is stopped while it starts loses what the start needs. `init'
+%% ends this process then, and would report a failure in it. No module can be
+%% loaded any more, `timer' neither.
+-spec await_end_if_stopping() -> ok.
+await_end_if_stopping() ->
+    case init:get_status() of
+        {stopping, _} -> receive after infinity -> ok end;
+        _ -> ok
+    end.
+
+-spec failed(throw | error | exit, term(), erlang:stacktrace()) -> no_return().
+failed(throw, Sentence, _Stack) -> fail(Sentence);
+%% Nobody reads the output any more, as with `dump DIR | head'.
+failed(error, terminated, _Stack) -> halt(?CLOSED_OUTPUT_STATUS);
+failed(Class, Reason, Stack) -> erlang:raise(Class, Reason, Stack).
 
 %% `COMMAND --help` is `help COMMAND`; ktserver's command line is its own.
 -spec asked([string()]) -> [string()].

@@ -30,12 +30,14 @@ at_end(Do) ->
     ok = gen_event:add_handler(erl_signal_server, ?MODULE, Do),
     os:set_signal(sigterm, handle).
 
--spec init(State) -> {ok, State} when State :: none | fun(() -> ok).
+%% What a command does at its end, or whether a node stops already.
+-type state() :: fun(() -> ok) | none | stopping.
+
+-spec init(state()) -> {ok, state()}.
 init(State) ->
     {ok, State}.
 
--spec handle_event(atom(), State) -> {ok, State} when
-    State :: none | fun(() -> ok).
+-spec handle_event(atom(), state()) -> {ok, state()}.
 handle_event(sighup, none) ->
     ok = todana_reload:request(),
     {ok, none};
@@ -52,14 +54,16 @@ handle_event(sigterm, none) ->
             logger:notice("todana: ~ts was received: the node stops",
                           [name()]),
             ok = init:stop(),
-            {ok, none}
+            {ok, stopping}
     end;
+handle_event(sigterm, stopping) ->
+    {ok, stopping};
 %% As OTP's handler does.
-handle_event(sigusr1, none) ->
+handle_event(sigusr1, Node) when is_atom(Node) ->
     halt("Received SIGUSR1");
-handle_event(sigquit, none) ->
+handle_event(sigquit, Node) when is_atom(Node) ->
     halt();
-handle_event(sigterm, Do) ->
+handle_event(sigterm, Do) when is_function(Do) ->
     ok = Do(),
     halt(1);
 handle_event(_Signal, State) ->
@@ -73,6 +77,6 @@ name() ->
         false -> "SIGTERM"
     end.
 
--spec handle_call(term(), State) -> {ok, ok, State}.
+-spec handle_call(term(), state()) -> {ok, ok, state()}.
 handle_call(_Request, State) ->
     {ok, ok, State}.
