@@ -18,11 +18,16 @@
 
 -type source() :: {Flags :: map(), Defaults :: todana_config:texts()}.
 
+%% What became of the new values of options, and the line about them.
+-type applied() :: {set | refused, [todana_options:name()], binary()}.
+
 -type is_known() :: fun((binary() | nil) -> boolean()).
 
 -record(state, {
     source :: source(),
     loaded :: todana_config:loaded(),
+    %% With what the node runs, of options whose later values it refused.
+    kept = #{} :: #{todana_options:name() => term()},
     %% Whether this is the password of the last reading. A fun, since the state
     %% would be printed if the process failed.
     is_known :: is_known()
@@ -104,9 +109,22 @@ reload(#state{source = {Flags, Defaults}, loaded = Old} = State) ->
                 value(Name, New) =/= value(Name, Old)
             ],
             {Lines, IsKnown} = apply_password(New, State#state.is_known),
+            Runs = fun(Name) ->
+                maps:get(Name, State#state.kept, value(Name, Old))
+            end,
+            Results = apply_options(
+                [Name || Name <- Changed, value(Name, New) =/= Runs(Name)], New
+            ),
+            Refused = lists:append([Names || {refused, Names, _} <- Results]),
+            Kept = #{Name => Runs(Name) || Name <- Refused},
             {
-                {ok, Lines ++ apply_options(Changed, New)},
-                State#state{loaded = New, is_known = IsKnown}
+                {ok, Lines ++ [Line || {_, _, Line} <- Results]},
+                State#state{
+                    loaded = New, is_known = IsKnown,
+                    kept = maps:merge(
+                        maps:without(Changed, State#state.kept), Kept
+                    )
+                }
             }
     end.
 
@@ -155,7 +173,7 @@ known(Password) ->
     fun(Other) -> Other =:= Password end.
 
 -spec apply_options([todana_options:name()], todana_config:loaded()) ->
-    [binary()].
+    [applied()].
 apply_options(Changed, Loaded) ->
     {OfLog, Others} = lists:partition(
         fun(Name) -> lists:member(Name, todana_log:options()) end, Changed
@@ -165,15 +183,20 @@ apply_options(Changed, Loaded) ->
         Name <- Others, Name =/= password_file] ++
         case OfLog =/= [] andalso todana_log:configure(Values) of
             false -> [];
-            ok -> [shown(Name, maps:get(Name, Values)) || Name <- OfLog];
-            {error, Why} -> [line("the log stays as it is: ~ts", [Why])]
+            ok ->
+                [{set, [N], shown(N, maps:get(N, Values))} || N <- OfLog];
+            {error, Why} ->
+                [{refused, OfLog, line("the log stays as it is: ~ts", [Why])}]
         end.
 
--spec apply_option(todana_options:name(), term()) -> binary().
+-spec apply_option(todana_options:name(), term()) -> applied().
 apply_option(Name, Value) ->
     case todana_listener:set_option(Name, format(Name, Value)) of
-        ok -> shown(Name, Value);
-        {error, Why} -> line("~ts stays until a restart: ~ts", [Name, Why])
+        ok ->
+            {set, [Name], shown(Name, Value)};
+        {error, Why} ->
+            {refused, [Name],
+             line("~ts stays until a restart: ~ts", [Name, Why])}
     end.
 
 -spec shown(todana_options:name(), term()) -> binary().

@@ -142,6 +142,9 @@ def test_limits_are_read_again(start_server, tmp_path):
         # A change by a client stays while the file has its old value.
         assert shown == {"connections_max": b"60", "memory_policy": b"refuse", "slow_log_us": b"off"}
         assert run("reload", *ask).stdout == "nothing has changed\n"
+        # The value that it has all the time.
+        file.write_text("connections_max = 60\nmemory_policy = evict\nslow_log_us = off\n")
+        assert run("reload", *ask).stdout == "nothing has changed\n"
         file.write_text("connections_max = 0\n")
         refused = run("reload", *ask)
         assert refused.returncode == 1 and "connections_max" in refused.stderr
