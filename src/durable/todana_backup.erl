@@ -16,6 +16,8 @@
 %% A snapshot that is being written when the command comes is older than it.
 -define(ATTEMPTS, 10).
 -define(PAUSE_MS, 500).
+%% How long a leader may be missing: longer than an election takes.
+-define(LEADERLESS_MS, 5_000).
 
 -type backup() :: {file:io_device(), todana_backup_file:facts()}.
 
@@ -28,13 +30,15 @@ prepare() ->
                     "memory only"};
         _ ->
             maybe
-                {ok, Index} ?= snapshot(?ATTEMPTS),
+                {ok, Index} ?= snapshot(?ATTEMPTS, now_ms()),
                 open(Index, ?ATTEMPTS)
             end
     end.
 
--spec snapshot(non_neg_integer()) -> {ok, pos_integer()} | {error, iodata()}.
-snapshot(Left) ->
+%% The last time with a leader counts. To ask takes seconds itself.
+-spec snapshot(non_neg_integer(), LedMs :: integer()) ->
+    {ok, pos_integer()} | {error, iodata()}.
+snapshot(Left, LedMs) ->
     Before = todana_group_notes:attempts(),
     case todana_members:ask({snapshot, node()}) of
         {ok, {index, Index}} ->
@@ -45,7 +49,7 @@ snapshot(Left) ->
                 {false, Later} when
                     Left > 0, Later =:= ok orelse Later =:= {error, ignored}
                 ->
-                    snapshot(Left - 1);
+                    snapshot(Left - 1, now_ms());
                 {false, {error, Reason}} ->
                     {error, ["the snapshot was not written: ",
                              io_lib:format("~0tp", [Reason])]};
@@ -56,13 +60,19 @@ snapshot(Left) ->
         {ok, _} ->
             {error, "the leader of the cluster runs an older version of "
                     "Todana, which makes no backups: upgrade it first"};
-        {error, _} when Left > 0 ->
-            timer:sleep(?PAUSE_MS),
-            snapshot(Left - 1);
         {error, _} ->
-            {error, "the log does not answer, or the cluster has no leader: "
-                    "see `status`"}
+            case now_ms() - LedMs < ?LEADERLESS_MS of
+                true ->
+                    timer:sleep(?PAUSE_MS),
+                    snapshot(Left, LedMs);
+                false ->
+                    {error, "the log does not answer, or the cluster has no "
+                            "leader: see `status`"}
+            end
     end.
+
+-spec now_ms() -> integer().
+now_ms() -> erlang:monotonic_time(millisecond).
 
 %% A newer one may have taken its place.
 -spec open(pos_integer(), non_neg_integer()) ->
