@@ -4,7 +4,7 @@
 -moduledoc false.
 
 -export([ping/1, stop/1, reload/1, status/1, top/2]).
--export([clock/1, set_clock/2]).
+-export([clock/1, set_clock/2, await_end/1]).
 %% For tests
 -export([clocks/1]).
 
@@ -31,10 +31,17 @@ ping(Path) ->
 -spec stop(file:filename()) -> no_return().
 stop(Path) ->
     #{~"pid" := Pid} = ask("stop", Path, stop, ?STOP_TIMEOUT_MS),
-    ok = await_end(binary_to_list(Pid), ?END_TIMEOUT_MS div ?POLL_MS),
+    ok = await_end(Pid),
     finish("stopped\n").
 
-%% The process is seen only if it is of the same container.
+-doc """
+Returns when a process has ended, which is seen only if it is of the same
+container, or after a while.
+""".
+-spec await_end(binary()) -> ok.
+await_end(Pid) ->
+    await_end(binary_to_list(Pid), ?END_TIMEOUT_MS div ?POLL_MS).
+
 -spec await_end(string(), non_neg_integer()) -> ok.
 await_end(Pid, Left) ->
     IsNumber = lists:all(fun(C) -> C >= $0 andalso C =< $9 end, Pid),

@@ -20,6 +20,8 @@
 -define(REQUEST_TIMEOUT_MS, 5_000).
 %% For a client that takes no bytes of a backup, or sends none of a load.
 -define(STALLED_TIMEOUT_MS, 300_000).
+%% How long a node that ends by itself may take.
+-define(END_TIMEOUT_MS, 10_000).
 -define(CHUNK_BYTES, (1 bsl 20)).
 %% Longest path of a socket on every supported system.
 -define(PATH_BYTES_MAX, 100).
@@ -36,7 +38,7 @@ start_link(Path) ->
 
 -doc """
 Asks the node with this socket. The node closes the connection after its answer;
-after `stop`, when it ends.
+after `stop`, and after `leave` of the node itself, when it ends.
 """.
 -spec ask(file:filename(), map(), timeout()) ->
     {ok, term()} | {error, no_node | iodata()}.
@@ -238,9 +240,12 @@ serve(Socket) ->
                 {write, Write} ->
                     ok = write(Socket, Write),
                     gen_tcp:close(Socket);
+                %% The client sees the end of the node by that of the
+                %% connection: this process ends with the application.
+                await_end ->
+                    timer:sleep(?END_TIMEOUT_MS),
+                    gen_tcp:close(Socket);
                 stop ->
-                    %% The client sees the end of the node by that of the
-                    %% connection.
                     ok = init:stop(),
                     timer:sleep(infinity)
             end;
@@ -291,9 +296,10 @@ write(Socket, Write) ->
     end.
 
 -spec answer(todana_node_commands:result()) ->
-    {map(), close | stop | {write, todana_node_commands:write()}}.
+    {map(), close | await_end | stop | {write, todana_node_commands:write()}}.
 answer({write, Write}) -> {#{}, {write, Write}};
 answer({ok, Value}) -> {#{ok => Value}, close};
 answer({stop, Value}) -> {#{ok => Value}, stop};
+answer({ends, Value}) -> {#{ok => Value}, await_end};
 answer({error, Sentence}) ->
     {#{error => unicode:characters_to_binary(Sentence)}, close}.

@@ -2,7 +2,7 @@
 -module(todana_node_commands).
 -moduledoc false.
 
--export([run/1]).
+-export([run/1, own_process/0]).
 
 -export_type([result/0, next/0, write/0]).
 
@@ -10,6 +10,8 @@
     {ok, json:encode_value()}
     %% The node ends after the answer.
     | {stop, json:encode_value()}
+    %% It ends by itself, or the application does.
+    | {ends, json:encode_value()}
     %% The answer is what this function sends.
     | {write, write()}
     %% The function reads more of the client, and has the answer.
@@ -69,6 +71,14 @@ run(_Command) ->
 
 -spec has_log() -> boolean().
 has_log() -> whereis(todana_clock) =/= undefined.
+
+-doc "The process that ends with the node; `true` if that is another release's.".
+-spec own_process() -> json:encode_value().
+own_process() ->
+    case todana_reload:is_running() of
+        true -> #{pid => pid()};
+        false -> true
+    end.
 
 -spec pid() -> binary().
 pid() -> list_to_binary(os:getpid()).

@@ -98,6 +98,9 @@ leave(Node) ->
             todana_membership:await_end(N, ?STOP_TIMEOUT_MS)
          || N <- nodes(), N =:= Node
         ],
+        %% The end of this node ends the caller, too, which answers before.
+        _ = Node =:= node() andalso
+            todana_membership:ask_now(todana_members:leader()),
         ok
     end.
 

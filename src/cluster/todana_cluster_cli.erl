@@ -97,7 +97,11 @@ run(Command, _Path, _Flags, _Names) ->
 
 -spec change(file:filename() | none, map()) -> no_return().
 change(Path, Request) ->
-    true = ask(Path, Request),
+    ok = case ask(Path, Request) of
+        true -> ok;
+        %% It was the node itself that has left.
+        #{~"pid" := Pid} -> todana_admin_cli:await_end(Pid)
+    end,
     finish("done\n").
 
 -spec watch(file:filename() | none) -> no_return().

@@ -5,21 +5,20 @@
 -export([run/2]).
 
 -doc "Carries out a command of `todana_control'.".
--spec run(binary(), map()) -> {ok, json:encode_value()} | {error, iodata()}.
+-spec run(binary(), map()) -> todana_node_commands:result().
 run(Command, Request) ->
     case whereis(todana_membership) of
         undefined -> {error, "this node is no member of a cluster"};
         _ -> run_in_cluster(Command, Request)
     end.
 
--spec run_in_cluster(binary(), map()) ->
-    {ok, json:encode_value()} | {error, iodata()}.
+-spec run_in_cluster(binary(), map()) -> todana_node_commands:result().
 run_in_cluster(~"status", _Request) ->
     {ok, plain(todana_cluster:status())};
 run_in_cluster(~"verify", _Request) ->
     todana_verify:run();
 run_in_cluster(~"leave", Request) ->
-    done(with_node(Request, fun todana_cluster:leave/1));
+    with_node(Request, fun leave/1);
 run_in_cluster(~"transfer", Request) ->
     done(with_node(Request, fun todana_cluster:transfer/1));
 run_in_cluster(~"replace", #{~"new" := New} = Request) ->
@@ -32,6 +31,13 @@ run_in_cluster(~"force", _Request) ->
     done(todana_cluster:force());
 run_in_cluster(Command, _Request) ->
     {error, ["there is no command `", Command, "`"]}.
+
+-spec leave(node()) -> todana_node_commands:result().
+leave(Node) ->
+    case {todana_cluster:leave(Node), Node =:= node()} of
+        {ok, true} -> {ends, todana_node_commands:own_process()};
+        {Result, _} -> done(Result)
+    end.
 
 -spec with_node(map(), fun((node()) -> Result)) -> Result | {error, iodata()}.
 with_node(#{~"argument" := Name}, Do) ->

@@ -15,7 +15,7 @@
 -moduledoc false.
 -behaviour(gen_server).
 
--export([start_link/1, await_end/2]).
+-export([start_link/1, await_end/2, ask_now/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
 %% Beats between two questions whether this node still is a member.
@@ -26,6 +26,8 @@
 %% A leader that has given no answer for this time counts as lost.
 -define(SILENT_MS, 3_000).
 -define(ADMIT_TIMEOUT_MS, 30_000).
+%% The name of the process that ends the application.
+-define(LEAVING, todana_leaving).
 %% The note of what the file of the directory was last seen to have.
 -define(NOTED, noted_members).
 
@@ -66,6 +68,12 @@ await_end(Node, TimeoutMs) ->
         true = demonitor(Monitor, [flush]),
         ok
     end.
+
+-doc "Asks this member whether this node is one still, and ends it if not.".
+-spec ask_now(node() | none) -> ok.
+ask_now(Member) ->
+    ?MODULE ! {removed, Member},
+    ok.
 
 -spec init(todana_config:options()) -> {ok, #state{}}.
 init(Options) ->
@@ -256,22 +264,32 @@ leave_if_removed(Asked, #{cluster := Cluster, uid := UId} = Opened) ->
         Asked, todana_admission, is_removed, [Cluster, node(), UId],
         ?TIMEOUT_MS
     ) of
-        true ->
-            #{data_dir := DataDir} = Opened,
-            logger:error(
-                "todana: this node was removed from its cluster, and stops; it "
-                "can join again with an empty data directory, and `bin/todana "
-                "dump ~ts` reads what this one has", [DataDir]
-            ),
-            %% The directory may be gone already. The others remember it, too.
-            _ = todana_data_dir:left(Opened),
-            _ = application:stop(todana),
-            ok;
-        false ->
-            ok
+        true -> leave(Opened);
+        false -> ok
     catch
         _:_ -> ok
     end.
+
+%% Several members may have said so at once.
+-spec leave(todana_data_dir:opened()) -> ok.
+leave(Opened) ->
+    try register(?LEAVING, self()) of
+        true -> stop(Opened)
+    catch
+        error:badarg -> ok
+    end.
+
+-spec stop(todana_data_dir:opened()) -> ok.
+stop(#{data_dir := DataDir} = Opened) ->
+    logger:error(
+        "todana: this node was removed from its cluster, and stops; it "
+        "can join again with an empty data directory, and `bin/todana "
+        "dump ~ts` reads what this one has", [DataDir]
+    ),
+    %% The directory may be gone already. The others remember it, too.
+    _ = todana_data_dir:left(Opened),
+    _ = application:stop(todana),
+    ok.
 
 %% A directory that was lost, and a first start in its place: the node has the
 %% name of a member, and none of its records.

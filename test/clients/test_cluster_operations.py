@@ -23,6 +23,8 @@ import wire
 from wire import OK
 
 JOIN_TIMEOUT_S = 120
+# An answer that needs a leader; ten times an election.
+WITHOUT_LEADER_S = 30
 STRANGERS = 2_000
 # Names of strangers that a node accepts at once, and how many more in a second (todana_dist.erl).
 NAMES_AT_ONCE, NAMES_PER_S = 100, 1
@@ -97,7 +99,7 @@ def test_status_waits_until_a_node_may_fail(cluster):
     says(first, r"c@127\.0\.0\.1 is connected again")
 
 
-def test_a_node_alone_says_so(cluster):
+def test_a_node_alone_says_so(cluster, tmp_path):
     """Its log says what it has lost and what came back; its status advises only what is possible."""
     first, second, third = cluster.nodes
     for node in (second, third):
@@ -113,6 +115,10 @@ def test_a_node_alone_says_so(cluster):
 
     assert wire.wait_until(is_known, timeout_s=60)
     assert "(1 of 3 voters)" in status and "cluster force --i-accept-data-loss" in status, status
+    # It knows that it has no leader, and waits for one no longer than an election takes.
+    began = time.monotonic()
+    code, refused = todana("backup", tmp_path / "backup", "--data-dir", first.directory)
+    assert code == 1 and "the cluster has no leader" in refused and time.monotonic() - began < WITHOUT_LEADER_S, refused
     assert "led by" not in status and "replace" not in status and "join" not in status, status
     # The same table, however little time there is.
     code, waited = todana("cluster", "status", "--wait", "--timeout", "1", "--data-dir", first.directory)
@@ -170,6 +176,18 @@ def test_what_a_removed_majority_has_confirmed_can_be_read(own_nodes, tmp_path):
         assert status == 0 and "100 records loaded" in output, output
         with wire.Resp(first.address()) as resp:
             assert resp.call("GET", "of-the-majority-99") == b"99" and resp.call("GET", "of-the-survivor") == b"1"
+
+
+def test_a_node_that_leaves_by_its_own_command_has_ended(own_nodes):
+    """Its directory can be deleted next. The log says once why it stops, though both others say so."""
+    with three_nodes.Cluster() as cluster:
+        third = cluster.nodes[2]
+        status, output = todana("cluster", "leave", third.name, "--data-dir", third.directory)
+        assert (status, output) == (0, "done\n")
+        # The process is a child of this one, which has not waited for it yet.
+        assert third.process.popen.wait(1) is not None
+        removed = [line for line in third.process.lines if "this node was removed from its cluster" in line]
+        assert len(removed) == 1, third.process.lines
 
 
 # -------------------------------------------------------------- strangers ---
