@@ -86,7 +86,7 @@ screen_test_() ->
                 ~"no further voter may fail\n"},
             {[{~"leader", Slow}, {~"voter", Up}], ~" 123.5 s p99     1.0gb\n"},
             {[{~"leader", Up}, {~"voter", Up}],
-                ~"2 voters survive no more failures than 1"},
+                ~"let one more node join: of 3 voters, 1 may fail"},
             {[{~"leader", Up}, {~"candidate", Copying}], ~"copies 61%"},
             {[{~"leader", Up}, {~"candidate", Copying}], ~"b gets its vote"},
             {[{~"leader", Behind}, {~"voter", Up}], ~"b catches up"},

@@ -92,8 +92,10 @@ run("force", _Path, _, _) ->
     throw("cluster force: writes that this node does not have are lost for "
           "good: say --i-accept-data-loss");
 run(Command, _Path, _Flags, _Names) ->
-    {_, Usage, _} = lists:keyfind(Command, 1, usage()),
-    throw(["cluster: say `cluster ", Usage, "`"]).
+    Usages = [
+        ["`cluster ", Usage, "`"] || {C, Usage, _} <- usage(), C =:= Command
+    ],
+    throw(["cluster: say ", lists:join(" or ", Usages)]).
 
 -spec change(file:filename() | none, map()) -> no_return().
 change(Path, Request) ->

@@ -46,12 +46,23 @@ with_node(#{~"argument" := Name}, Do) ->
         [] ?= named(Text, todana_members:known()),
         %% As long as a node starts, it knows only itself.
         {ok, _Leader, Members} ?= todana_members:list(todana_members:known()),
-        [] ?= named(Text, [Node || #{node := Node} <- Members]),
-        {error, [Text, " is no member of the cluster"]}
+        Nodes = [Node || #{node := Node} <- Members],
+        [] ?= named(Text, Nodes),
+        {error, [Text, " is no member of the cluster", hint(Text, Nodes)]}
     else
         [Found] -> Do(Found);
         {error, _} -> {error, "the cluster has no leader"}
     end.
+
+%% Those with this name on another host, or without one.
+-spec hint(string(), [node()]) -> iodata().
+hint(Text, Nodes) ->
+    Name = fun(Node) -> hd(string:split(Node, "@")) end,
+    Meant = [
+        Node
+     || Node <- [atom_to_list(N) || N <- Nodes], Name(Node) =:= Name(Text)
+    ],
+    [["; did you mean ", lists:join(" or ", Meant), "?"] || Meant =/= []].
 
 -spec named(string(), [node()]) -> [node()].
 named(Text, Nodes) -> [Node || Node <- Nodes, atom_to_list(Node) =:= Text].

@@ -55,7 +55,7 @@ run(Left, DeadlineMs) ->
                 {error, _} -> {error, "the cluster has no leader"}
             end;
         {Silent, _} ->
-            {error, [names(Silent), " does not answer"]}
+            {error, silent(Silent)}
     end.
 
 %% The nodes that do not answer, and the answers of the others.
@@ -91,12 +91,13 @@ begun(Ref, Nodes, Left, DeadlineMs) ->
         {[], []} ->
             collect(Ref, Nodes, Left, DeadlineMs);
         {[_ | _], _} ->
-            {error, [names(Silent), " does not answer"]};
+            {error, silent(Silent)};
         {[], Late} ->
             {error, io_lib:format(
-                "~ts has not applied the entry of the comparison within ~b s, "
+                "~ts ~s not applied the entry of the comparison within ~b s, "
                 "so nothing was compared: see `bin/todana cluster status`",
-                [names(Late), ?ANSWER_TIMEOUT_MS div 1_000]
+                [names(Late), verb(Late, "has", "have"),
+                 ?ANSWER_TIMEOUT_MS div 1_000]
             )}
     end.
 
@@ -108,10 +109,11 @@ collect(Ref, Nodes, Left, DeadlineMs) ->
     Busy = [Node || {Node, busy} <- Found],
     case {Silent, [Node || {Node, later} <- Found]} of
         {[_ | _], _} ->
-            {error, [names(Silent), " does not answer"]};
+            {error, silent(Silent)};
         {[], [_ | _] = Late} ->
-            {error, [names(Late), " still reads its records: try again when "
-                     "the cluster has less to do"]};
+            {error, [names(Late), $\s, verb(Late, "reads", "read"),
+                     " records still: try again when the cluster has less to "
+                     "do"]};
         {[], []} when Busy =/= [], Left > 0, LeftMs > ?PAUSE_MS ->
             timer:sleep(?PAUSE_MS),
             run(Left - 1, DeadlineMs);
@@ -138,6 +140,14 @@ compare(Found) ->
              || {Node, {Index, Digest}} <- Found
             ])]}
     end.
+
+-spec silent([node(), ...]) -> iodata().
+silent(Nodes) ->
+    [names(Nodes), $\s, verb(Nodes, "does", "do"), " not answer"].
+
+-spec verb([node(), ...], string(), string()) -> string().
+verb([_], OfOne, _OfSeveral) -> OfOne;
+verb(_, _OfOne, OfSeveral) -> OfSeveral.
 
 -spec names([node()]) -> iodata().
 names(Nodes) -> lists:join(", ", [atom_to_list(Node) || Node <- Nodes]).
