@@ -646,6 +646,17 @@ a_lost_directory_does_not_begin_anew(Config) ->
     end,
     await(fun() -> State(B, A) =:= stranger end),
     ?assertEqual(serving, State(A, A)),
+    %% It knows that, too, and says so until the others have removed it.
+    Claims = fun() ->
+        #{claims := Found} = rpc(A, todana_cluster, status, []),
+        [Node || #{node := Node} <- Found]
+    end,
+    await(fun() -> Claims() =:= [B, C] end),
+    {error, Claimed} = rpc(A, todana_stranger, verdict, []),
+    ?assertMatch([_ | _], string:find(
+        lists:flatten(Claimed), "a member of the cluster"
+    )),
+    ?assertEqual(ok, rpc(B, todana_stranger, verdict, [])),
     ok = call(A, set, [k, other]),
     [
         begin
@@ -658,7 +669,8 @@ a_lost_directory_does_not_begin_anew(Config) ->
     ?assertEqual({ok, 1}, call(B, get, [k])),
     ?assertEqual(error, call(A, get, [sum])),
     ok = leave(B, A),
-    await(fun() -> element(1, verify(C)) =:= ok end).
+    await(fun() -> element(1, verify(C)) =:= ok end),
+    await(fun() -> rpc(A, todana_stranger, verdict, []) =:= ok end).
 
 %% The cluster has no member of that name, which says nothing about the member.
 another_name_does_not_harm_a_directory(Config) ->

@@ -27,7 +27,7 @@ live() ->
         exit:_ -> no("the server does not answer", [])
     end.
 
--doc "Whether clients can read and write.".
+-doc "Whether clients can read and write, in the cluster of this node.".
 -spec ready() -> verdict().
 ready() ->
     ready(todana_status:info()).
@@ -47,7 +47,10 @@ ready(Log) ->
 
 -spec by_log(map()) -> verdict().
 by_log(#{state := serving}) ->
-    ok;
+    case todana_stranger:verdict() of
+        ok -> ok;
+        {error, Sentence} -> no("~ts", [Sentence])
+    end;
 by_log(#{state := recovering, progress := Percent}) ->
     no("the durable databases are being read, ~b %", [Percent]);
 by_log(#{state := read_only, reason := Reason}) ->

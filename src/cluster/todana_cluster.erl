@@ -343,6 +343,7 @@ status() ->
         cluster => todana_admission:cluster(),
         node => node(),
         leader => Leader,
+        claims => todana_stranger:claims(),
         members => [
             maps:merge(maps:merge(Member, place(Member, Map)), Facts)
          || {Member, Facts} <- lists:zip(Members, facts_of(Nodes))

@@ -27,7 +27,10 @@ screen(#{~"cluster" := Cluster, ~"members" := Members} = Status) ->
     [
         io_lib:format("cluster ~ts, ~ts~n", [Cluster, leader(Leader)]),
         [row(Row, Widths) || Row <- Rows],
-        [["- ", Sentence, $\n] || Sentence <- advice(Leader, Members, Last)]
+        [
+            ["- ", Sentence, $\n]
+         || Sentence <- claims(Status) ++ advice(Leader, Members, Last)
+        ]
     ].
 
 -spec leader(binary()) -> iodata().
@@ -124,6 +127,16 @@ entry(Member) -> maps:get(~"applied_index", Member, 0).
 log_time_ms(Member) -> maps:get(~"log_time_ms", Member, 0).
 
 %% ---------------------------------------------------------------- advice ---
+
+%% Of members of another cluster, about the node that answers.
+-spec claims(map()) -> [iodata()].
+claims(#{~"claims" := Claims, ~"node" := Own}) ->
+    [
+        todana_stranger:claimed(Own, #{node => Node, cluster => Cluster})
+     || #{~"node" := Node, ~"cluster" := Cluster} <- Claims
+    ];
+claims(#{}) ->
+    [].
 
 -spec advice(binary(), [map()], non_neg_integer()) -> [iodata()].
 advice(~"none", Members, _Last) ->
@@ -259,24 +272,15 @@ spare(Voters, Serving, _Members) ->
     end ++
     [
         io_lib:format(
-            "~b voters survive no more failures than ~b: let one more node "
-            "join", [Voters, Voters - 1]
+            "let one more node join: of ~b voters, ~b may fail",
+            [Voters + 1, Voters div 2]
         )
      || Voters rem 2 =:= 0
     ].
 
 -spec stranger(map()) -> iodata().
 stranger(#{~"node" := Node, ~"other_cluster" := Other}) ->
-    [
-        "the node that answers as ", Node, " belongs to ",
-        case Other of
-            ~"none" -> "no cluster";
-            _ -> ["the cluster ", Other]
-        end,
-        ": start it with the data directory of this cluster's member. If that "
-        "is lost, run `bin/todana cluster leave ", Node, "`, and let it join "
-        "with an empty directory"
-    ].
+    todana_stranger:sentence(Node, Other).
 
 -spec about(map(), non_neg_integer()) -> [iodata()].
 about(#{~"state" := ~"stranger"} = Member, _Last) ->

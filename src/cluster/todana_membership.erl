@@ -5,7 +5,7 @@
 %% - It asks the others whether it still is one, since a member that was
 %%   removed receives no message about it: at once when it meets one.
 %% - It finds out which nodes have the name of a member, and belong to another
-%%   cluster.
+%%   cluster, and sends them a claim.
 %% - As the leader, it gives votes.
 %% - It announces to the others what it has confirmed (todana_confirmed).
 %% - It logs what has changed (todana_cluster_events).
@@ -101,10 +101,10 @@ handle_info(beat, #state{beats = Beats, options = Options} = State) ->
     %% What it announces was there in two looks, a second apart.
     IsDue = NowMs - State#state.confirmed_ms >= ?CONFIRM_MS_MIN,
     _ = IsDue andalso confirm(Opened, Connected),
-    AsksNow = Beats rem ?REMOVED_BEATS =:= 0 orelse
-        Connected -- State#state.met =/= [],
+    IsMeeting = Connected -- State#state.met =/= [],
+    AsksNow = IsMeeting orelse Beats rem ?REMOVED_BEATS =:= 0,
     {noreply, lists:foldl(fun({Name, Do}, S) -> run(Name, Do, S) end,
-        log(Opened, State#state{
+        log(IsMeeting, Opened, State#state{
             beats = Beats + 1, met = Connected,
             confirmed_ms = case IsDue of
                 true -> NowMs;
@@ -124,17 +124,27 @@ handle_info({confirmed, UId, Node, Index, Has}, State) ->
     ok = todana_confirmed:note(UId, Node, Index, Has),
     {noreply, State};
 handle_info({strangers, Found}, #state{strangers = Before} = State) ->
-    _ = [say_stranger(Node, Other) || {Node, Other} <- Found,
-                                      not lists:member(Node, Before)],
+    _ = [
+        logger:error("todana: ~ts", [todana_stranger:sentence(Node, Other)])
+     || {Node, Other} <- Found, not lists:member(Node, Before)
+    ],
     {noreply, State#state{strangers = [Node || {Node, _} <- Found]}};
+handle_info({claimed, Node, Cluster}, State) ->
+    #{cluster := Own} = todana_data_dir:opened(),
+    ok = todana_stranger:note(Node, Cluster, Own),
+    {noreply, State};
 handle_info(_Message, State) ->
     {noreply, State}.
 
-%% While it joins, it is no part of the cluster.
--spec log(todana_data_dir:opened(), #state{}) -> #state{}.
-log(#{joining := [_ | _]}, State) ->
+%% While it joins, it is no part of the cluster. A node that it meets may be a
+%% stranger, which the next look knows.
+-spec log(IsMeeting :: boolean(), todana_data_dir:opened(), #state{}) ->
+    #state{}.
+log(_IsMeeting, #{joining := [_ | _]}, State) ->
     State;
-log(_Opened, #state{events = Before} = State) ->
+log(true, _Opened, State) ->
+    State;
+log(false, _Opened, #state{events = Before} = State) ->
     Members = todana_cluster_events:members(todana_members:listed(), Before),
     Votes = todana_members:votes(),
     {Lines, Events} = todana_cluster_events:look(#{
@@ -299,23 +309,14 @@ find_strangers(#{cluster := Cluster}) ->
     Answers = erpc:multicall(
         Others, todana_admission, cluster, [], ?TIMEOUT_MS
     ),
-    ?MODULE ! {strangers, [
+    Strangers = [
         {Node, Other}
      || {Node, {ok, Other}} <- lists:zip(Others, Answers), Other =/= Cluster
-    ]},
-    ok.
-
--spec say_stranger(node(), none | binary()) -> ok.
-say_stranger(Node, Other) ->
-    logger:error(
-        "todana: ~s is a member of this cluster, and the node that answers "
-        "belongs to ~ts. Start it with the data directory of the member; if "
-        "that is lost, run `bin/todana cluster leave ~s` here, and let it join "
-        "with an empty directory",
-        [Node, case Other of
-             none -> "no cluster";
-             _ -> ["the cluster ", Other]
-         end, Node]
+    ],
+    ?MODULE ! {strangers, Strangers},
+    lists:foreach(
+        fun({Node, _Other}) -> todana_stranger:claim(Node, Cluster) end,
+        Strangers
     ).
 
 -spec remember(todana_data_dir:opened(), todana_config:options()) -> ok.
