@@ -406,10 +406,10 @@ refusal_test() ->
 
 %% A node with wrong certificates tries again twice a second.
 tls_alerts_test() ->
-    Counter = todana_tls_alerts:new(),
+    Counter = todana_refusals:new(),
     NowMs = erlang:monotonic_time(millisecond),
     Pass = fun(AfterMs) ->
-        todana_tls_alerts:passes(NowMs + AfterMs, Counter)
+        todana_refusals:passes(tls, NowMs + AfterMs, Counter)
     end,
     ?assertEqual({true, 0}, Pass(0)),
     ?assertEqual([false || _ <- lists:seq(1, 119)],
@@ -425,16 +425,16 @@ tls_alert_names_the_certificates_test() ->
             {"TLS client: ~tp~n", [Alert]}
         end}
     },
-    Counter = todana_tls_alerts:new(),
+    Counter = todana_refusals:new(),
     #{level := warning, msg := {string, Text}} =
-        todana_tls_alerts:filter(Event, Counter),
+        todana_refusals:filter(Event, Counter),
     Flat = unicode:characters_to_list(Text),
     ?assertNotEqual(nomatch, string:find(Flat, "TLS client: unknown_ca;")),
     ?assertNotEqual(nomatch, string:find(Flat, "cluster certificates")),
-    ?assertEqual(stop, todana_tls_alerts:filter(Event, Counter)),
+    ?assertEqual(stop, todana_refusals:filter(Event, Counter)),
     %% The end of a connection, also at an orderly stop.
     End = fun(Supervisor) ->
-        todana_tls_alerts:filter(Event#{msg := {report, #{
+        todana_refusals:filter(Event#{msg := {report, #{
             label => {supervisor, child_terminated},
             report => [
                 {supervisor, {self(), Supervisor}},
@@ -446,4 +446,25 @@ tls_alert_names_the_certificates_test() ->
     ?assertEqual(stop, End(tls_dyn_connection_sup)),
     ?assertEqual(ignore, End(todana_sup)),
     Other = Event#{msg := {string, "another line"}},
-    ?assertEqual(ignore, todana_tls_alerts:filter(Other, Counter)).
+    ?assertEqual(ignore, todana_refusals:filter(Other, Counter)).
+
+a_wrong_cookie_is_a_line_a_minute_test() ->
+    Event = #{
+        level => error,
+        msg => {report, #{
+            label => {error_logger, error_msg},
+            format => "** Connection attempt from node ~w rejected. "
+                      "Invalid challenge reply. **~n",
+            args => ['c@10.0.0.3']
+        }},
+        meta => #{time => 0, error_logger => #{tag => error}}
+    },
+    Counters = todana_refusals:new(),
+    #{level := warning, msg := {string, Text}} =
+        todana_refusals:filter(Event, Counters),
+    ?assertMatch("todana: c@10.0.0.3 was refused" ++ _, lists:flatten(Text)),
+    ?assertEqual(stop, todana_refusals:filter(Event, Counters)),
+    %% An alert of TLS is something else.
+    ?assertMatch({true, 0}, todana_refusals:passes(
+        tls, erlang:monotonic_time(millisecond), Counters
+    )).

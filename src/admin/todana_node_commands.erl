@@ -72,7 +72,7 @@ run(_Command) ->
 -spec has_log() -> boolean().
 has_log() -> whereis(todana_clock) =/= undefined.
 
--doc "The process that ends with the node; `true` if that is another release's.".
+-doc "The process that ends with the node, unless that is another release's.".
 -spec own_process() -> json:encode_value().
 own_process() ->
     case todana_reload:is_running() of

@@ -49,7 +49,7 @@ start(#{node := Name, cookie_file := File, port := Port}) ->
         {ok, Cookie} ?= cookie(File),
         ok = listen_on(Address, Port),
         ok ?= start_epmd(Address),
-        _ = has_tls() andalso todana_tls_alerts:install(),
+        ok = todana_refusals:install(),
         ok ?= start_kernel(Name, Host),
         ok = keep_out_of_dumps(),
         true = erlang:set_cookie(Cookie),

@@ -42,7 +42,7 @@ claim(Node, Cluster) ->
     ),
     ok.
 
--doc "Notes such a claim about this node. The first one of a cluster is logged.".
+-doc "Notes a claim to this node's name, and logs the first one of a cluster.".
 -spec note(node(), Cluster :: binary(), Own :: none | binary()) -> ok.
 note(_Node, Cluster, Cluster) ->
     ok;

@@ -282,7 +282,7 @@ def test_a_node_that_waits_to_join(tmp_path, mapper):
             assert stranger.receive() == b""
         assert stopped.stop(signal.SIGTERM) == 0
         assert stopped.lines[-1] == "todana: stopped while it was waiting to join", stopped.lines
-        rejected = [line for line in stopped.lines if "'unwelcome@127.0.0.1' rejected" in line]
+        rejected = [line for line in stopped.lines if "unwelcome@127.0.0.1 was refused, because its cookie differs" in line]
         assert len(rejected) == 1 and "did not start" not in "\n".join(stopped.lines), stopped.lines
         assert patient.popen.wait(JOIN_TIMEOUT_S) == 1
         assert wire.wait_until(lambda: patient.lines[-1].startswith("todana: cluster_join: "))
