@@ -57,6 +57,45 @@ what_ra_says_in_other_processes_test() ->
         ]
     end)).
 
+%% On a full disk; the other supervisor belongs to another user of Ra.
+what_has_no_name_of_ours_test() ->
+    Full = {badmatch, {error, enospc}},
+    Supervisor = fun(System) -> {report, #{
+        label => {supervisor, start_error},
+        report => [
+            {supervisor, {self(), ra_system_sup}}, {errorContext, start_error},
+            {reason, Full},
+            {offender, [
+                {id, ra_log_sup},
+                {mfargs, {ra_log_sup, start_link, [#{name => System}]}}
+            ]}
+        ]
+    }} end,
+    Writer = {"Error in process ~p with exit value:~n~p~n", [
+        self(), {Full, [{ra_log_segment_writer, open_file, 2, []}]}
+    ]},
+    Filtered = fun(Message) ->
+        todana_ra_reports:filter(#{
+            level => error, msg => Message,
+            meta => #{error_logger => #{emulator => true, tag => error}}
+        }, atomics:new(2, []))
+    end,
+    ?assertEqual([stop, ignore, ignore], in_process([], fun() ->
+        [Filtered(M) || M <- [
+            Supervisor(todana_always), Supervisor(default), Writer
+        ]]
+    end)),
+    true = register(todana_foreground, self()),
+    ?assertEqual(stop, in_process([], fun() -> Filtered(Writer) end)),
+    true = unregister(todana_foreground).
+
+%% A number before the cause hides it no more than a text does.
+a_cause_behind_a_number_is_known_test() ->
+    ?assert(todana_ra_words:is_known(
+        {"segment_writer: ~b failures, ~p", [1, [{badmatch, {error, enospc}}]]}
+    )),
+    ?assertNot(todana_ra_words:is_known({"~b failures, ~ts", [1, "enospc"]})).
+
 %% `todana_alone' has said why.
 a_group_that_was_stopped_is_no_error_test() ->
     Report = fun(Supervisor, Reason) ->

@@ -69,12 +69,27 @@ is_ours() ->
     end,
     lists:any(fun todana_ra:is_name/1, Own ++ Ancestors).
 
-%% A message of Ra's in a process that has called it.
+%% A message of Ra's in a process that has called it; a report of a supervisor
+%% without a name, which has the system among what its child was started with;
+%% and that of the emulator about a process that writes segments, if no other
+%% application of this node can use Ra.
 -spec is_about_ours(term(), logger:metadata()) -> boolean().
 is_about_ours({_Format, Arguments}, #{domain := [ra | _]}) when
     is_list(Arguments)
 ->
     lists:any(fun todana_ra:is_name/1, [A || A <- Arguments, is_atom(A)]);
+is_about_ours({report, #{
+    report := [{supervisor, {_Pid, ra_system_sup}} | Facts]
+}}, _Meta) ->
+    todana_ra_words:names(
+        proplists:get_value(offender, Facts), fun todana_ra:is_name/1
+    );
+is_about_ours({"Error in process " ++ _, [_Pid, Reason | _]}, #{
+    error_logger := #{emulator := true}
+}) ->
+    todana_foreground:is_starting() andalso todana_ra_words:names(
+        Reason, fun(Atom) -> Atom =:= ra_log_segment_writer end
+    );
 is_about_ours(_Message, _Meta) ->
     false.
 

@@ -2,7 +2,7 @@
 -module(todana_ra_words).
 -moduledoc false.
 
--export([describe/1, is_full/1, full/2, is_known/1, remember/1]).
+-export([describe/1, is_full/1, full/2, is_known/1, remember/1, names/2]).
 
 %% How many parts of a reason are searched for a known cause.
 -define(TERMS_MAX, 1_000).
@@ -136,6 +136,10 @@ unexplained() ->
     "processes of the log ended, and the messages of Ra before this one say "
     "why".
 
+-doc "Whether a report of Ra's has an atom for which this is true.".
+-spec names(term(), fun((atom()) -> boolean())) -> boolean().
+names(Report, Is) -> lists:any(Is, atoms(Report, ?TERMS_MAX)).
+
 -doc "Remembers the cause that a report names: such a report is left out.".
 -spec remember(term()) -> ok.
 remember(Report) ->
@@ -164,9 +168,18 @@ atoms([Term | Terms], Left, Atoms) when is_atom(Term) ->
     atoms(Terms, Left - 1, [Term | Atoms]);
 atoms([Term | Terms], Left, Atoms) when is_tuple(Term) ->
     atoms(tuple_to_list(Term) ++ Terms, Left - 1, Atoms);
-atoms([[Head | Tail] | Terms], Left, Atoms) when not is_integer(Head) ->
+atoms([[Head | _] = Text | Terms], Left, Atoms) when is_integer(Head) ->
+    atoms([without_characters(Text) | Terms], Left - 1, Atoms);
+atoms([[Head | Tail] | Terms], Left, Atoms) ->
     atoms([Head, Tail | Terms], Left - 1, Atoms);
 atoms([Term | Terms], Left, Atoms) when is_map(Term) ->
     atoms(maps:values(Term) ++ Terms, Left - 1, Atoms);
 atoms([_Other | Terms], Left, Atoms) ->
     atoms(Terms, Left - 1, Atoms).
+
+%% What follows a text, or numbers, in a list.
+-spec without_characters(term()) -> term().
+without_characters([Head | Tail]) when is_integer(Head) ->
+    without_characters(Tail);
+without_characters(Rest) ->
+    Rest.

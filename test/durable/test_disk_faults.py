@@ -502,6 +502,7 @@ def test_a_start_on_a_full_disk_ends_soon_and_names_the_directory(small_store):
     last = store.sentence().splitlines()[-1]
     assert last.startswith(f"todana: the disk of {store.directory} is full"), last
     assert last.endswith(" (5 attempts)"), last
+    assert "enospc" not in store.log(), store.log()
     assert store.process.popen.returncode == 1
     ballast.unlink()
     store.start()
