@@ -24,6 +24,7 @@
     a_leader_that_hangs_is_replaced/1,
     a_node_that_hangs_is_not_made_the_leader/1,
     the_last_node_can_go_on_alone/1,
+    a_backup_does_not_hold_up_a_node_that_goes_on_alone/1,
     those_that_were_given_up_do_not_lead_it/1,
     no_node_joins_while_it_goes_on_alone/1,
     nobody_goes_on_alone_beside_a_majority/1,
@@ -84,6 +85,7 @@ all() ->
         a_leader_that_hangs_is_replaced,
         a_node_that_hangs_is_not_made_the_leader,
         the_last_node_can_go_on_alone,
+        a_backup_does_not_hold_up_a_node_that_goes_on_alone,
         those_that_were_given_up_do_not_lead_it,
         no_node_joins_while_it_goes_on_alone,
         nobody_goes_on_alone_beside_a_majority,
@@ -441,6 +443,26 @@ the_last_node_can_go_on_alone(Config) ->
     empty(c, Config),
     C = node(c, [{cluster_join, A}], Config),
     await(fun() -> call(C, get, [k]) =:= {ok, 2} end).
+
+%% Its question for a snapshot waits for the leader that this node becomes.
+a_backup_does_not_hold_up_a_node_that_goes_on_alone(Config) ->
+    [A, B, C] = cluster([a, b, c], Config),
+    ok = call(A, set, [k, 1]),
+    kill(B),
+    kill(C),
+    Backups = [
+        spawn_monitor(fun() -> exit(rpc(A, todana_backup, prepare, [])) end)
+     || _ <- [1, 2, 3]
+    ],
+    timer:sleep(3_000),
+    {TimeUs, ok} = timer:tc(fun() -> rpc(A, todana_cluster, force, []) end),
+    %% The time after which a snapshot that does not begin is given up.
+    ?assert(TimeUs < 15_000_000),
+    [
+        receive {'DOWN', Monitor, process, Pid, _} -> ok end
+     || {Pid, Monitor} <- Backups
+    ],
+    await(fun() -> call(A, set, [k, 2]) =:= ok end).
 
 %% They run, and elect a leader as soon as they reach each other again.
 those_that_were_given_up_do_not_lead_it(Config) ->

@@ -23,6 +23,7 @@
 -define(OPEN_TIMEOUT_MS, 60_000).
 -define(SNAPSHOT_TIMEOUT_MS, 3_600_000).
 -define(STOP_TIMEOUT_MS, 60_000).
+-define(TAKEN_IN_TIMEOUT_MS, 5_000).
 -define(POLL_MS, 50).
 
 -doc "Returns when this node accepts writes as the only member.".
@@ -121,9 +122,11 @@ forced({error, Reason}) ->
         [Reason]
     )}.
 
-%% One that is being written may have the old members.
+%% One that is being written may have the old members. Ra passes over the next
+%% one until it has taken that in, as that of a backup that waited for a leader.
 -spec snapshot() -> ok | {error, iodata()}.
 snapshot() ->
+    _ = await(fun is_last_taken_in/0, ?TAKEN_IN_TIMEOUT_MS, ""),
     case todana_group:snapshot_wait(?SNAPSHOT_TIMEOUT_MS) of
         ok ->
             ok;
@@ -135,6 +138,16 @@ snapshot() ->
             ok;
         {error, Reason} ->
             unfinished(io_lib:format("the snapshot failed: ~0tp", [Reason]))
+    end.
+
+-spec is_last_taken_in() -> boolean().
+is_last_taken_in() ->
+    case ra:key_metrics(todana_ra:server()) of
+        %% Ra's index is -1 without a snapshot.
+        #{snapshot_index := Index} ->
+            max(0, Index) >= todana_group_notes:last_index();
+        #{} ->
+            false
     end.
 
 -spec has_one_member(boolean()) -> ok | {error, iodata()}.
