@@ -13,8 +13,10 @@
 -define(JOIN_PAUSE_MS, 500).
 -define(JOIN_PROGRESS_MS, 5_000).
 -define(ANSWER_TIMEOUT_MS, 2_000).
-%% Members of a cluster connect to those that they miss once a second.
--define(CLAIM_TIMEOUT_MS, 2_500).
+%% Members of a cluster connect to those that they miss once a second. An
+%% attempt to reach a host that does not answer repeats its first packet after
+%% 1, 3 and 7 seconds, and no other one begins meanwhile.
+-define(CLAIM_TIMEOUT_MS, 6_000).
 -define(CLAIM_PAUSE_MS, 50).
 %% The name of the process that asks to join.
 -define(JOINING, todana_cluster_join).
@@ -187,9 +189,10 @@ is_own_name(_Known, _Wanted, _DataDir) ->
 given_name(Wanted) when node() =:= nonode@nohost -> Wanted;
 given_name(_Wanted) -> node().
 
-%% How long other members may take to connect to this node. Nobody else can have
-%% a cookie that this start makes, and a node that had its name before was seen
-%% since then.
+%% How long other members may take to connect to this node, once they can reach
+%% it. A node that had its name before this start may have got it only a moment
+%% ago: the wait is the whole one. Nobody else has a cookie that this start
+%% makes.
 -spec claim_ms(todana_config:options()) -> non_neg_integer().
 claim_ms(#{cookie_file := File}) when node() =:= nonode@nohost ->
     case filelib:is_regular(todana_distribution:cookie_file(File)) of
@@ -197,8 +200,7 @@ claim_ms(#{cookie_file := File}) when node() =:= nonode@nohost ->
         false -> 0
     end;
 claim_ms(_Options) ->
-    {RunsMs, _} = erlang:statistics(wall_clock),
-    max(0, ?CLAIM_TIMEOUT_MS - RunsMs).
+    ?CLAIM_TIMEOUT_MS.
 
 %% A first start that is none: the directory is lost, and the other members
 %% wait for this node. Two clusters would have members of one name.
