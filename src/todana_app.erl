@@ -14,8 +14,8 @@ start(_Type, _Arguments) ->
         ok ?= todana_release:engine(),
         {ok, Options} ?= todana_config:embedded(),
         ok ?= todana_release:check(Options),
-        {ok, Durable} ?= durable(Options),
-        ok ?= set_databases(Options, Durable),
+        {ok, Seed} ?= seed(Options),
+        ok ?= todana_databases:set(Options, Seed),
         ok = limit_memory(Options),
         ok = todana_durable:configure(Options),
         start(Options)
@@ -60,49 +60,28 @@ sentence([Head | Tail]) ->
 sentence(_) ->
     error.
 
-%% The seed of the durable tables, which is in the data directory, and the
-%% numbers of the durable databases.
--spec durable(todana_config:options()) ->
-    {ok, nil | {non_neg_integer(), [0..15]}} | {error, string()}.
-durable(#{data_dir := off}) ->
+%% The seed of the durable tables, which is in the data directory. A directory
+%% that the databases do not fit is not made: a node that was to join would be
+%% taken for a member that was removed.
+-spec seed(todana_config:options()) ->
+    {ok, nil | non_neg_integer()} | {error, string()}.
+seed(#{data_dir := off}) ->
     {ok, nil};
-durable(#{
+seed(#{
     data_dir := DataDir, durability := Durability, databases := Databases
 } = Options) ->
     maybe
         {ok, Origin} ?= todana_cluster_start:prepare(Options),
-        {ok, Opened} ?= todana_data_dir:open(
+        ok ?= todana_databases:set(
+            Options, todana_data_dir:seed(DataDir, Origin)
+        ),
+        {ok, #{seed := Seed} = Opened} ?= todana_data_dir:open(
             DataDir, Durability, Origin,
             todana_cluster_start:notes(Origin, Options)
         ),
-        #{seed := Seed} = Opened,
         ok ?= todana_named_databases:check(Opened, Databases),
-        {ok, {Seed, todana_named_databases:durable(Databases)}}
+        {ok, Seed}
     end.
-
-%% The databases outlive the application. Their type and order cannot change
-%% while they contain records.
--spec set_databases(
-    todana_config:options(), nil | {non_neg_integer(), [0..15]}
-) -> ok | {error, string()}.
-set_databases(#{databases := Databases}, Durable) ->
-    Natives = [todana_kyoto_database:native(D) || D <- Databases],
-    case todana_nif:set_databases(Natives, Durable) of
-        ok -> ok;
-        {error, {Why, Number}} -> {error, kept(Why, Number)}
-    end.
-
--spec kept(has_records | in_use, 0..15) -> string().
-kept(has_records, Number) ->
-    lists:concat([
-        "databases: db", Number, " has records, and its order and durability "
-        "cannot change under them: restart the node"
-    ]);
-kept(in_use, Number) ->
-    lists:concat([
-        "databases: db", Number, " was opened with another order or durability "
-        "in this node: restart the node"
-    ]).
 
 %% Always sets the limit: the databases outlive the application, and so would
 %% the limit of an earlier start.

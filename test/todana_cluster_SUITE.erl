@@ -30,6 +30,10 @@
     nobody_goes_on_alone_beside_a_majority/1,
     who_goes_on_alone_has_the_most/1,
     who_may_not_join_is_told_why/1,
+    a_node_joins_while_it_runs/1,
+    a_refused_join_changes_nothing/1,
+    databases_that_are_open_do_not_join/1,
+    a_join_that_was_interrupted_goes_on/1,
     a_stranger_gets_nothing/1,
     a_difference_is_found/1,
     nodes_are_started_in_any_order/1,
@@ -94,6 +98,10 @@ all() ->
         nobody_goes_on_alone_beside_a_majority,
         who_goes_on_alone_has_the_most,
         who_may_not_join_is_told_why,
+        a_node_joins_while_it_runs,
+        a_refused_join_changes_nothing,
+        databases_that_are_open_do_not_join,
+        a_join_that_was_interrupted_goes_on,
         a_stranger_gets_nothing,
         a_difference_is_found,
         nodes_are_started_in_any_order,
@@ -609,6 +617,113 @@ who_may_not_join_is_told_why(Config) ->
     ?assertMatch({error, _}, Invite(#{version => 2})),
     ?assertMatch({error, _}, Invite(#{time_ms => 0})),
     ?assertMatch({error, _}, Invite(#{durability => everysec})).
+
+a_node_joins_while_it_runs(Config) ->
+    [A, B] = cluster([a, b], Config),
+    ok = call(A, set, [k, 1]),
+    {_, X} = peer(x),
+    ok = rpc(X, application, ensure_started, [crypto]),
+    ok = rpc(X, application, start, [todana, permanent]),
+    %% The directories of another member and of something else, and an option.
+    Join = fun(Peer, Directory) ->
+        rpc(X, todana_cluster, join, [Peer, #{data_dir => Directory}])
+    end,
+    Own = rpc(X, erlang, whereis, [todana_sup]),
+    {error, "node: " ++ _} = Join(A, data_dir(b, Config)),
+    {error, "data_dir: " ++ _} = Join(A, filename:dirname(data_dir(b, Config))),
+    ok = rpc(X, application, set_env, [todana, durability, everysec]),
+    {error, "durability: " ++ _} = Join(A, data_dir(x, Config)),
+    ok = rpc(X, application, unset_env, [todana, durability]),
+    ?assertEqual(Own, rpc(X, erlang, whereis, [todana_sup])),
+    ?assertNot(filelib:is_file(data_dir(x, Config))),
+    ok = Join(A, data_dir(x, Config)),
+    await(fun() -> call(X, get, [k]) =:= {ok, 1} end),
+    await(fun() -> voters(A) =:= lists:sort([A, B, X]) end),
+    %% The release ends with it, as before.
+    ?assertEqual(permanent, restart_type(X)).
+
+restart_type(Node) ->
+    {started, Started} = lists:keyfind(
+        started, 1, rpc(Node, application, info, [])
+    ),
+    proplists:get_value(todana, Started).
+
+%% Not even that durable tables are closed.
+a_refused_join_changes_nothing(Config) ->
+    [A, B] = cluster([a, b], Config),
+    X = node(x, [{cluster_create, yes}], Config),
+    ok = call(B, set, [k, 1]),
+    Join = fun(Node) ->
+        Options = #{data_dir => data_dir(new, Config)},
+        {error, Sentence} = rpc(Node, todana_cluster, join, [X, Options]),
+        Sentence
+    end,
+    Cluster = binary_to_list(rpc(A, todana_admission, cluster, [])),
+    ?assertEqual("this node already is a member of the cluster " ++ Cluster,
+                 Join(B)),
+    ?assertEqual(1, rpc(B, todana, get, [cluster_suite, k, none])),
+    %% A node with a log and clients of its own.
+    Y = node(y, [{listen_resp, '127.0.0.1:0'}], Config),
+    await(fun() -> is_open(Y) end),
+    ok = call(Y, set, [k, 2]),
+    ?assertMatch("databases: db0 was opened in this node" ++ _, Join(Y)),
+    ?assertEqual(2, rpc(Y, todana, get, [cluster_suite, k, none])),
+    ?assertNot(filelib:is_file(data_dir(new, Config))),
+    %% A port that is taken is found only then; the old options are in force.
+    {ok, Socket} = gen_tcp:listen(0, [{ip, {127, 0, 0, 1}}]),
+    {ok, Port} = inet:port(Socket),
+    Z = node(z, [], Config),
+    ok = rpc(Z, application, set_env, [
+        todana, listen_kyoto, lists:concat(["127.0.0.1:", Port])
+    ]),
+    Refused = Join(Z),
+    ?assertNotEqual(nomatch, string:find(Refused, integer_to_list(Port))),
+    ?assertNotEqual(nomatch, string:find(Refused, "with its old options")),
+    ?assertEqual({ok, data_dir(z, Config)},
+                 rpc(Z, application, get_env, [todana, data_dir])).
+
+%% Those of a listener, which are in memory. Neither a join nor a start leaves a
+%% directory behind, which would be taken for that of a removed member.
+databases_that_are_open_do_not_join(Config) ->
+    [A] = cluster([a], Config),
+    {_, X} = peer(x),
+    ok = rpc(X, application, load, [todana]),
+    ok = rpc(X, application, set_env, [todana, listen_resp, "127.0.0.1:0"]),
+    {ok, _} = rpc(X, application, ensure_all_started, [todana]),
+    Directory = data_dir(x, Config),
+    Refused = fun({error, Sentence}) ->
+        ct:pal("~ts", [Sentence]),
+        ?assertMatch("databases: db0 was opened in this node" ++ _, Sentence),
+        ?assertNotEqual(nomatch, string:find(Sentence, "restart it")),
+        ?assertNot(filelib:is_file(Directory))
+    end,
+    Join = fun() ->
+        rpc(X, todana_cluster, join, [A, #{data_dir => Directory}])
+    end,
+    Refused(Join()),
+    Refused(Join()),
+    ?assert(is_started(X)),
+    ok = rpc(X, application, stop, [todana]),
+    Refused(call(X, start, [Directory, []])),
+    Refused(call(X, start, [Directory, [{cluster_join, A}]])),
+    %% As the sentence says.
+    X = node(x, [{cluster_join, A}, {listen_resp, '127.0.0.1:0'}], Config),
+    await(fun() -> is_open(X) end).
+
+%% Its directory is that of a node that is no member, and never was one.
+a_join_that_was_interrupted_goes_on(Config) ->
+    [A] = cluster([a], Config),
+    ok = call(A, set, [k, 1]),
+    {_, X} = peer(x),
+    {ok, Invitation} = rpc(A, todana_admission, invite, [#{
+        node => X, durability => always, version => 1,
+        time_ms => erlang:system_time(millisecond), format => 100
+    }]),
+    {ok, _} = rpc(X, todana_data_dir, open, [
+        data_dir(x, Config), always, {join, Invitation}, [{members, [A, X]}]
+    ]),
+    X = node(x, [], Config),
+    await(fun() -> call(X, get, [k]) =:= {ok, 1} end).
 
 a_stranger_gets_nothing(Config) ->
     [A] = cluster([a], Config),

@@ -11,6 +11,9 @@ other changes are commands: `bin/todana cluster`, and docs/cluster.md.
 
 -export_type([join_options/0]).
 
+%% An option of the application, and its value.
+-type setting() :: {atom(), {ok, term()} | undefined}.
+
 -define(LOG_END_TIMEOUT_MS, 5_000).
 -define(FACTS_TIMEOUT_MS, 2_000).
 %% How long a member that was removed may take to stop.
@@ -28,10 +31,17 @@ other changes are commands: `bin/todana cluster`, and docs/cluster.md.
 Makes this node a member of the cluster of `Peer`, with an empty data directory.
 
 The application is started again with the options `data_dir` and `cluster_join`,
-so connections to its listeners end, and tables in memory lose their records.
-The node keeps its name and its cookie; both nodes must be able to connect. If
-the cluster refuses, the application goes on as before, and the sentence says
-why.
+and with the restart type that it had. So connections to its listeners end, and
+tables in memory lose their records. The node keeps its name and its cookie;
+both nodes must be able to connect.
+
+If this node or the cluster refuses, the sentence says why, and nothing has
+changed: the application is not stopped. A node whose databases `db0` to `db15`
+are open, as they are with a listener, refuses if one of them would become
+durable: set `data_dir` and `cluster_join` for its next start. If the
+application cannot be started again, for example because another program has
+taken the port of a listener, it is started with the options that it had; then
+durable tables have to be opened again.
 
 A later start needs `data_dir` among the options of the application; the
 directory knows the rest.
@@ -60,19 +70,77 @@ join_with(Peer, DataDir) ->
         {Name, application:get_env(todana, Name)}
      || Name <- [data_dir, cluster_join]
     ],
-    _ = application:stop(todana),
     ok = application:set_env(todana, data_dir, DataDir),
     ok = application:set_env(todana, cluster_join, atom_to_list(Peer)),
-    case application:ensure_all_started(todana) of
-        {ok, _} ->
-            ok;
-        {error, Reason} ->
+    case may_join() of
+        ok ->
+            restart(restart_type(), Old);
+        {error, Sentence} ->
             ok = lists:foreach(fun restore/1, Old),
-            {ok, _} = application:ensure_all_started(todana),
-            {error, sentence(Reason)}
+            {error, Sentence}
     end.
 
--spec restore({atom(), {ok, term()} | undefined}) -> ok.
+%% What a start would refuse, while nothing has been stopped. The cluster is
+%% asked, too.
+-spec may_join() -> ok | {error, string()}.
+may_join() ->
+    maybe
+        ok ?= is_no_member(),
+        {ok, #{data_dir := DataDir} = Options} ?= todana_config:embedded(),
+        ok ?= todana_release:check(Options),
+        ok ?= todana_cluster_start:check(Options),
+        {ok, Origin} ?= todana_cluster_start:prepare(Options),
+        case todana_data_dir:is_open() of
+            true ->
+                todana_databases:may_join(Options);
+            false ->
+                Seed = todana_data_dir:seed(DataDir, Origin),
+                todana_databases:set(Options, Seed)
+        end
+    else
+        {error, {todana, Sentence}} -> {error, Sentence};
+        {error, Sentence} -> {error, Sentence}
+    end.
+
+-spec is_no_member() -> ok | {error, string()}.
+is_no_member() ->
+    case todana_data_dir:is_open() andalso todana_admission:cluster() of
+        Cluster when is_binary(Cluster) ->
+            {error, "this node already is a member of the cluster " ++
+                binary_to_list(Cluster)};
+        _ ->
+            ok
+    end.
+
+-spec restart_type() -> application:restart_type().
+restart_type() ->
+    Started = proplists:get_value(started, application:info(), []),
+    proplists:get_value(todana, Started, temporary).
+
+-spec restart(application:restart_type(), Old :: [setting()]) ->
+    ok | {error, string()}.
+restart(Type, Old) ->
+    _ = application:stop(todana),
+    maybe
+        {error, Sentence} ?= start(Type),
+        ok = lists:foreach(fun restore/1, Old),
+        case start(Type) of
+            ok ->
+                {error, Sentence};
+            {error, Again} ->
+                {error, Sentence ++ "; and the application cannot be started "
+                        "with its old options: " ++ Again}
+        end
+    end.
+
+-spec start(application:restart_type()) -> ok | {error, string()}.
+start(Type) ->
+    case application:ensure_all_started(todana, Type) of
+        {ok, _} -> ok;
+        {error, Reason} -> {error, sentence(Reason)}
+    end.
+
+-spec restore(setting()) -> ok.
 restore({Name, {ok, Value}}) -> application:set_env(todana, Name, Value);
 restore({Name, undefined}) -> application:unset_env(todana, Name).
 

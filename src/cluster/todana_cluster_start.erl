@@ -96,9 +96,12 @@ cookie_note(Options) ->
     ].
 
 %% A node that was removed while it was down must not elect a leader together
-%% with others that were. Members that are down cannot be asked.
+%% with others that were. Members that are down cannot be asked. One that has
+%% only been invited is none yet, and goes on to become one.
 -spec is_member_still({ok, map()} | none, todana_config:options()) ->
     ok | {error, iodata()}.
+is_member_still({ok, #{joining := _}}, _Options) ->
+    ok;
 is_member_still(
     {ok, #{cluster := Cluster, uid := UId, members := Members}},
     #{data_dir := DataDir} = Options

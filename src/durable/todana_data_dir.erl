@@ -10,7 +10,7 @@
 
 -export([open/2, open/3, open/4, close/0, is_open/0, opened/0, server/0,
          group_exists/1, go_alone/1, rename_server/1, went_alone/1,
-         joined/1, left/1, identity/1, belongs/1, note/2]).
+         joined/1, left/1, identity/1, seed/2, belongs/1, note/2]).
 -export([check/1, verify/2, unnamed/1, restored/1, write_terms/2, detach/2]).
 
 -export_type([durability/0, opened/0, origin/0, noted/0]).
@@ -258,6 +258,18 @@ identity(DataDir) ->
     case todana_small_file:read_terms(node_file(filename:absname(DataDir))) of
         {ok, Terms} -> {ok, known(Terms)};
         {error, _} -> none
+    end.
+
+-doc """
+The seed that a directory has, or that of the cluster which it joins. One that
+is to be made with a log of its own has none yet: 0.
+""".
+-spec seed(file:filename(), origin()) -> non_neg_integer().
+seed(DataDir, Origin) ->
+    case {identity(DataDir), Origin} of
+        {{ok, #{seed := Seed}}, _} -> Seed;
+        {_, {join, #{seed := Seed}}} -> Seed;
+        _ -> 0
     end.
 
 -spec put_terms(#{data_dir := file:filename(), _ => _}, [tuple()]) ->
