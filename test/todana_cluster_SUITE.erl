@@ -639,8 +639,11 @@ a_node_joins_while_it_runs(Config) ->
     ok = Join(A, data_dir(x, Config)),
     await(fun() -> call(X, get, [k]) =:= {ok, 1} end),
     await(fun() -> voters(A) =:= lists:sort([A, B, X]) end),
-    %% The release ends with it, as before.
-    ?assertEqual(permanent, restart_type(X)).
+    ?assertEqual(permanent, restart_type(X)),
+    %% The release goes on without the application.
+    ok = leave(A, X),
+    await(fun() -> not is_started(X) end),
+    ?assertEqual(undefined, restart_type(X)).
 
 restart_type(Node) ->
     {started, Started} = lists:keyfind(

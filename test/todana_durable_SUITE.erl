@@ -488,8 +488,18 @@ a_restart_of_the_application(Config) ->
     Node = start(Config),
     {ok, _} = call(Node, open, [t, #{durable => true}]),
     ok = call(Node, put, [t, ~"k", ~"v"]),
+    {ok, _} = call(Node, open, [db0, #{}]),
     ok = peer:call(Node, application, stop, [todana], 60_000),
     ?assertError(badarg, call(Node, get, [t, ~"k"])),
+    [
+        ?assertEqual({Function, recovering}, {Function, element(1, peer:call(
+            Node, ?MODULE, why, [{Function, [db0 | Arguments]}]
+        ))})
+     || {Function, Arguments} <- [
+            {get, [~"k"]}, {put, [~"k", ~"v"]}, {delete, [~"k"]},
+            {put_many, [[{~"k", ~"v"}]]}, {update_counter, [~"n", 1]}
+        ]
+    ],
     {ok, _} = peer:call(Node, application, ensure_all_started, [todana]),
     ok = serving(Node),
     {ok, _} = call(Node, open, [t, #{durable => true}]),

@@ -86,7 +86,13 @@ again(Submit, DeadlineMs) ->
     end.
 
 -spec outcome(dynamic()) -> dynamic().
-outcome(not_executed) -> {badarg, 0, unavailable};
+outcome(not_executed) ->
+    %% Reads say the same.
+    case todana_nif:durable_state() of
+        open -> {badarg, 0, unavailable};
+        read_only -> {badarg, 0, unavailable};
+        _ -> {badarg, 0, recovering}
+    end;
 outcome(recovering) -> {badarg, 0, recovering};
 outcome(unknown) -> {error, unknown};
 outcome(Answer) -> Answer.
