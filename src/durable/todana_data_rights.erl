@@ -9,37 +9,33 @@
 
 -include_lib("kernel/include/file.hrl").
 
--doc "The first file that this user may not read and write, or read.".
+-doc "The first file that this user may not use as the log does.".
 -spec check(todana_data_dir:opened()) -> ok | {error, iolist()}.
 check(#{data_dir := Directory, uid := UId}) ->
-    Logs = [
-        Path
-     || Durability <- [always, everysec],
-        Class <- [filename:join(Directory, atom_to_list(Durability))],
-        Path <- [
-            Class,
-            filename:join([Class, "names.dets"]),
-            filename:join([Class, "meta.dets"]),
-            filename:join([Class, binary_to_list(UId)]),
-            filename:join([Class, binary_to_list(UId), "config"]),
-            filename:join([Class, binary_to_list(UId), "snapshots"])
-        ]
-    ],
+    Classes = [filename:join(Directory, Class) || Class <- classes()],
+    Servers = [filename:join(C, binary_to_list(UId)) || C <- Classes],
+    %% What Ra and the log go on writing to.
+    Written = [Directory, filename:join(Directory, "node") | Classes] ++
+        Servers ++
+        found(Classes, ["names.dets", "meta.dets"]) ++
+        found(Servers, ["config", "snapshots", "*.segment", "todana.mark"]),
+    %% Those of which Ra makes new ones.
+    Read = found(Classes, ["*.wal"]) ++ found(Servers, ["snapshots/*/*"]),
     maybe
-        ok ?= each([Directory, filename:join(Directory, "node") | Logs]),
-        are_readable([
-            File
-         || Durability <- [always, everysec],
-            Class <- [filename:join(Directory, atom_to_list(Durability))],
-            Server <- [filename:join(Class, binary_to_list(UId))],
-            {In, Pattern} <- [
-                {Class, "*.wal"}, {Server, "*.segment"},
-                {Server, "snapshots/*/*"}, {Server, "todana.mark"}
-            ],
-            Name <- filelib:wildcard(Pattern, In),
-            File <- [filename:join(In, Name)]
-        ])
+        ok ?= each(Written),
+        are_readable(Read)
     end.
+
+-spec classes() -> [string()].
+classes() -> ["always", "everysec"].
+
+-spec found([file:filename()], [string()]) -> [file:filename()].
+found(Directories, Patterns) ->
+    [
+        filename:join(In, Name)
+     || In <- Directories, Pattern <- Patterns,
+        Name <- filelib:wildcard(Pattern, In)
+    ].
 
 -doc """
 Refuses root if the directory belongs to another user: a file that root creates
@@ -123,7 +119,6 @@ each([Path | Paths]) ->
             each(Paths)
     end.
 
-%% Files of which Ra makes new ones.
 -spec are_readable([file:filename()]) -> ok | {error, iolist()}.
 are_readable([]) ->
     ok;

@@ -448,20 +448,37 @@ def ordinary():
 
 
 @todana_only
-def test_a_log_that_may_not_be_read_ends_the_start_at_once(ordinary):
+def test_a_log_that_may_not_be_used_ends_the_start_at_once(ordinary):
     """A person has to correct the rights, so there are no further attempts."""
     directory, who = ordinary
     data = directory / "data"
     flags = ["--listen-resp", "127.0.0.1:0", "--listen-memcached", "off", "--listen-kyoto", "off", "--listen-http", "off"]
     command = [served.PROGRAM, "start", *flags, "--data-dir", data]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **who) as process:
-        assert any(line.startswith("todana ready") for line in process.stdout)
-        process.terminate()
-        process.stdout.read()
+
+    def run_once():
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **who) as process:
+            assert any(line.startswith("todana ready") for line in process.stdout)
+            process.terminate()
+            process.stdout.read()
+
+    def assert_refused(file, mode, words):
+        before = file.stat().st_mode
+        file.chmod(mode)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, **who)
+        assert (done.returncode, done.stderr) == (1, f"todana: data_dir: {file} {words}\n")
+        file.chmod(before)
+
+    # The second start writes what the first one has in its log to a segment.
+    run_once()
+    run_once()
     (log,) = data.glob("always/*.wal")
-    log.chmod(0)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, **who)
-    assert (done.returncode, done.stderr) == (1, f"todana: data_dir: {log} may not be read by this user\n")
+    assert_refused(log, 0, "may not be read by this user")
+    (segment, *_) = data.glob("always/TODANA0_*/*.segment")
+    files = sorted(data.glob("always/*.wal"))
+    for mode in (0, 0o400):
+        assert_refused(segment, mode, "may not be read and written by this user, or is on a read-only file system")
+    assert sorted(data.glob("always/*.wal")) == files
+    run_once()
 
 
 @todana_only
