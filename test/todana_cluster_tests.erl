@@ -400,8 +400,24 @@ refusal_test() ->
     ?assertNotEqual(nomatch, string:find(Refusal(true), "certificates")),
     ?assertEqual(nomatch, string:find(Refusal(false), "certificates")),
     [
-        ?assertNotEqual(nomatch, string:find(Refusal(Uses), "cookie file"))
-     || Uses <- [true, false]
+        ?assertNotEqual(nomatch, string:find(Refusal(Uses), Word))
+     || Uses <- [true, false], Word <- ["cookie file", "-setcookie"]
+    ].
+
+%% An option has no flag in another release, and the emulator a flag instead.
+sentences_are_for_all_releases_test() ->
+    {error, Sentence} = todana_cluster_start:check(#{
+        data_dir => "missing", durability => always, node => off,
+        cookie_file => auto, cluster_create => yes, cluster_join => off
+    }),
+    [
+        ?assertNotEqual(nomatch, string:find(Text, Word))
+     || {Text, Words} <- [
+            {Sentence, ["--node a@127.0.0.1", "-name a@127.0.0.1"]},
+            {todana_log_remedy:older_copy(),
+             ["cluster_accept_older = yes", "--cluster-accept-older"]}
+        ],
+        Word <- Words
     ].
 
 %% A node with wrong certificates tries again twice a second.

@@ -77,7 +77,8 @@ invite(#{node := Node, durability := Durability, time_ms := TimeMs} = Facts) ->
                      "ended with an error"]};
         #{cluster := none} ->
             {error, [atom_to_list(node()), " is no member of a cluster: start "
-                     "it with --cluster-create"]};
+                     "it with the option cluster_create = yes "
+                     "(--cluster-create)"]};
         #{durability := Other} when Other =/= Durability ->
             {error, io_lib:format("the cluster has durability ~s, not ~s",
                                   [Other, Durability])};

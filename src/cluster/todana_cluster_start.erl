@@ -241,10 +241,10 @@ claimed(Node, Cluster) ->
     io_lib:format(
         "cluster_create: ~s is a member of the cluster ~ts, as ~s says, with "
         "another data directory. Start it with that one. If it is lost, run "
-        "`bin/todana cluster leave ~s` on ~s, and start this node with "
-        "--cluster-join ~s in place of --cluster-create. If that cluster is "
-        "given up, stop its nodes first",
-        [node(), Cluster, Node, node(), Node, Node]
+        "`bin/todana cluster leave ~s` on ~s, and start this node with the "
+        "option cluster_join = ~s (--cluster-join ~s) in place of "
+        "cluster_create. If that cluster is given up, stop its nodes first",
+        [node(), Cluster, Node, node(), Node, Node, Node]
     ).
 
 %% While the option stays in the file, a lost disk looks like a first start.
@@ -287,7 +287,8 @@ name(off, _Options) when node() =/= nonode@nohost ->
     ok;
 name(off, _Options) ->
     {error, "node: a member of a cluster has a name: set it, for example with "
-            "--node a@127.0.0.1"};
+            "`bin/todana start --node a@127.0.0.1` or, in another release, the "
+            "flag `-name a@127.0.0.1` of the emulator"};
 name(Name, _Options) when Name =:= node() ->
     ok;
 name(Name, #{cookie_file := File, cluster_port := Port} = Options) ->

@@ -220,7 +220,7 @@ connect(Node) ->
     end.
 
 %% A node that refuses the cookie answers nothing, but the daemon that knows its
-%% port does.
+%% port does. A node of another release has its cookie from a flag.
 -spec why_not(node()) -> {refused | down, iodata()}.
 why_not(Node) ->
     [Name, Host] = string:split(atom_to_list(Node), "@"),
@@ -237,14 +237,16 @@ why_not(Node) ->
 -spec refusal(node(), UsesTls :: boolean()) -> iodata().
 refusal(Node, UsesTls) ->
     [
-        atom_to_list(Node), " refused this node: copy the cookie file ",
+        atom_to_list(Node), " refused this node: use the cookie of its "
+        "cluster (copy the cookie file or, in another release, set the flag "
+        "`-setcookie` of the emulator)",
         case UsesTls of
             true ->
-                "and the certificates (cluster_tls) of its cluster to this "
-                "host, and check that its nodes use TLS, as this one does";
+                " and its certificates (cluster_tls), and check that its nodes "
+                "use TLS, as this one does";
             false ->
-                "of its cluster to this host, and check that its nodes use no "
-                "TLS, as this one does not (cluster_tls)"
+                ", and check that its nodes use no TLS, as this one does not "
+                "(cluster_tls)"
         end
     ].
 

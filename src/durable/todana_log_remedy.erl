@@ -49,9 +49,10 @@ older_copy() ->
         "if the others have a majority, run `bin/todana cluster leave ",
         node(), "` on one of them, and let this node join again with an empty "
         "directory; only if all members were restored from copies, or the "
-        "others are lost for good, start with --cluster-accept-older, which "
-        "gives up the writes that this directory has forgotten; "
-        "docs/cluster.md, \"Older copies\""
+        "others are lost for good, start with the option "
+        "cluster_accept_older = yes (--cluster-accept-older), which gives up "
+        "the writes that this directory has forgotten; docs/cluster.md, "
+        "\"Older copies\""
     ]).
 
 -doc "The same, if `repair` could help a node that is alone, which does this.".
