@@ -48,6 +48,7 @@ screen_test_() ->
         ~"disk_free_bytes" => 1 bsl 30
     },
     Down = #{~"state" => ~"down"},
+    Refuses = Down#{~"refuses" => true},
     Full = #{~"state" => ~"read_only", ~"reason" => ~"the disk is full"},
     Slow = Up#{~"commit_us" => #{~"p50" => 500, ~"p99" => 123_456_789}},
     Failed = #{~"state" => ~"failed", ~"reason" => ~"an older copy"},
@@ -104,6 +105,12 @@ screen_test_() ->
                 ~"`bin/todana cluster force --i-accept-data-loss`"},
             {[{~"voter", Up}, {~"voter", Down}, {~"voter", Down}],
                 ~"c is down, or cannot be reached: start it again"},
+            {[{~"leader", Up}, {~"voter", Up}, {~"voter", Refuses}],
+                ~"c runs, and refuses this node"},
+            {[{~"unknown", Up}, {~"unknown", Down}, {~"unknown", Refuses}],
+                ~"c runs, and refuses this node"},
+            {[{~"unknown", Up}, {~"unknown", Down}, {~"unknown", Refuses}],
+                ~"Those that refuse it may work without it"},
             {[{~"leader", New}, {~"voter", Old}, {~"voter", New}],
                 <<"b ", IsOld/binary>>}
         ]

@@ -292,10 +292,14 @@ is_nobody_hidden() ->
     if
         Refusing =/= [] ->
             {error, [
-                names(Refusing), " runs, and refuses this node, so a majority "
-                "may work without it: compare the cookie files and the "
-                "certificates, and start this node again. To give that node "
-                "up, stop it first"
+                names(Refusing),
+                case Refusing of
+                    [_] -> " runs, and refuses";
+                    _ -> " run, and refuse"
+                end,
+                " this node, so a majority may work without it: compare their "
+                "cookies and certificates with those of this node, and start "
+                "it again. To give up a node that runs, stop it first"
             ]};
         2 * (1 + length(Ours)) > 1 + length(Others) ->
             {error, [
@@ -414,9 +418,40 @@ status() ->
         claims => todana_stranger:claims(),
         members => [
             maps:merge(maps:merge(Member, place(Member, Map)), Facts)
-         || {Member, Facts} <- lists:zip(Members, facts_of(Nodes))
+         || {Member, Facts} <- lists:zip(Members, with_refusals(Nodes))
         ]
     }.
+
+%% The facts, and who runs and refuses the connection: that it is down would be
+%% wrong.
+-spec with_refusals([node()]) -> [map()].
+with_refusals(Nodes) ->
+    Facts = facts_of(Nodes),
+    Refusing = refusing([
+        Node || {Node, #{state := down}} <- lists:zip(Nodes, Facts)
+    ]),
+    [
+        case lists:member(Node, Refusing) of
+            true -> Own#{refuses => true};
+            false -> Own
+        end
+     || {Node, Own} <- lists:zip(Nodes, Facts)
+    ].
+
+-spec refusing([node()]) -> [node()].
+refusing(Down) ->
+    Until = {abs, erlang:monotonic_time(millisecond) + ?FACTS_TIMEOUT_MS},
+    Requests = [
+        {Node, erpc:send_request(
+            node(), todana_distribution, is_alive, [Node]
+        )}
+     || Node <- Down, not lists:member(Node, nodes())
+    ],
+    [
+        Node
+     || {Node, Request} <- Requests,
+        try erpc:receive_response(Request, Until) catch _:_ -> false end
+    ].
 
 %% A leader that reaches no majority does not know that it leads nobody.
 -spec known_members(

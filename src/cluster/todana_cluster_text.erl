@@ -221,10 +221,18 @@ without_leader(Voters) ->
     %% One that does not serve elects nobody.
     Up = [M || #{~"state" := State} = M <- Voters,
                is_up(M), State =/= ~"failed"],
+    Refusing = [M || #{~"refuses" := true} = M <- Voters],
     case 2 * length(Up) > length(Voters) of
         true ->
             "nobody leads now: the members elect a leader, which takes some "
             "seconds. Look again";
+        false when Refusing =/= [] ->
+            io_lib:format(
+                "nobody leads, as far as this node sees: it reaches ~b of ~b "
+                "voters, and accepts no writes. Those that refuse it may work "
+                "without it",
+                [length(Up), length(Voters)]
+            );
         false ->
             io_lib:format(
                 "nobody leads: this node reaches no majority of the cluster "
@@ -239,6 +247,8 @@ without_leader(Voters) ->
     end.
 
 -spec without_leader_about(map()) -> [iodata()].
+without_leader_about(#{~"refuses" := true} = Member) ->
+    [refuses(Member)];
 without_leader_about(#{~"node" := Node, ~"state" := ~"down"}) ->
     [[Node, " is down, or cannot be reached: start it again"]];
 without_leader_about(#{~"state" := ~"stranger"} = Member) ->
@@ -278,6 +288,11 @@ spare(Voters, Serving, _Members) ->
      || Voters rem 2 =:= 0
     ].
 
+-spec refuses(map()) -> iodata().
+refuses(#{~"node" := Node}) ->
+    [Node, " runs, and refuses this node: compare their cookies and "
+     "certificates"].
+
 -spec stranger(map()) -> iodata().
 stranger(#{~"node" := Node, ~"other_cluster" := Other}) ->
     todana_stranger:sentence(Node, Other).
@@ -285,6 +300,8 @@ stranger(#{~"node" := Node, ~"other_cluster" := Other}) ->
 -spec about(map(), non_neg_integer()) -> [iodata()].
 about(#{~"state" := ~"stranger"} = Member, _Last) ->
     [stranger(Member)];
+about(#{~"refuses" := true} = Member, _Last) ->
+    [refuses(Member)];
 about(#{~"node" := Node, ~"state" := ~"down", ~"role" := Role}, _Last) ->
     [[Node, " (", Role, ") is down: start it again, or let another node join "
       "and then run `bin/todana cluster replace ", Node, " NEW`"]];

@@ -38,7 +38,8 @@ of_running() ->
 -doc "What to do about a cluster of which this node reaches no majority.".
 -spec without_majority() -> string().
 without_majority() ->
-    "start the other members, or mend the network; only if a majority is lost "
+    "start the other members, or mend the network; `bin/todana cluster status` "
+    "says whether they run and refuse this node; only if a majority is lost "
     "for good: `bin/todana cluster force --i-accept-data-loss`, which gives up "
     "the writes that only the lost members have".
 
