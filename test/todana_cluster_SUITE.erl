@@ -396,6 +396,10 @@ a_removed_node_stops_and_stays_out(Config) ->
 
 the_leader_can_be_moved_and_can_leave(Config) ->
     [A, B, C] = cluster([a, b, c], Config),
+    ?assertEqual(
+        {error, "nobody@127.0.0.1 is no member of the cluster"},
+        rpc(B, todana_cluster, transfer, ['nobody@127.0.0.1'])
+    ),
     ok = rpc(B, todana_cluster, transfer, [C]),
     await(fun() -> lists:member({C, leader}, roles(A)) end),
     ok = call(A, set, [k, 1]),

@@ -1,13 +1,14 @@
 %% Changes of a cluster, and its state, as a person asks for them.
 -module(todana_cluster).
 -moduledoc """
-Makes this node a member of a cluster, from a release that contains Todana. The
-other changes are commands: `bin/todana cluster`, and docs/cluster.md.
+Makes this node a member of a cluster, and changes the members, from a release
+that contains Todana. `bin/todana cluster` has the same functions as commands,
+which docs/cluster.md describes. Errors are sentences.
 """.
 
--export([join/2]).
+-export([join/2, leave/1, replace/2, transfer/1, force/0]).
 %% For `bin/todana cluster', and for other nodes
--export([status/0, facts/0, leave/1, replace/2, transfer/1, force/0]).
+-export([status/0, facts/0]).
 
 -export_type([join_options/0]).
 
@@ -150,10 +151,19 @@ sentence(Reason) -> lists:flatten(io_lib:format("~0tp", [Reason])).
 
 %% --------------------------------------------------------------- changes ---
 
--doc false.
-%% Removes a member, which may be down, or lead, or be this node.
--spec leave(node()) -> ok | {error, iodata()}.
-leave(Node) ->
+-doc """
+Removes a member, which may be down, or lead, or be this node. Its application
+`todana` stops, and its data directory cannot be used again.
+""".
+-spec leave(node()) -> ok | {error, Sentence :: string()}.
+leave(Node) -> flat(remove(Node)).
+
+-spec flat(ok | {error, iodata()}) -> ok | {error, string()}.
+flat(ok) -> ok;
+flat({error, Text}) -> {error, unicode:characters_to_list(Text)}.
+
+-spec remove(node()) -> ok | {error, iodata()}.
+remove(Node) ->
     maybe
         {ok, Leader, Members} ?= members(),
         {ok, _} ?= member(Node, Members),
@@ -205,24 +215,30 @@ voters(Members) ->
     ok | {error, iodata()}.
 step_down(Leader, Leader, Members) ->
     Others = voters(Members) -- [Leader],
-    case lists:any(fun(Node) -> transfer(Node) =:= ok end, Others) of
+    HasTaken = fun(Node) -> todana_members:transfer(Node) =:= ok end,
+    case lists:any(HasTaken, Others) of
         true -> ok;
         false -> {error, "no other member is ready to lead"}
     end;
 step_down(_Node, _Leader, _Members) ->
     ok.
 
--doc false.
-%% Removes a member when another one has taken its place.
--spec replace(node(), node()) -> ok | {error, iodata()}.
-replace(Dead, New) ->
+-doc """
+Removes a member that is down, when another one has joined and has all records.
+""".
+-spec replace(Dead :: node(), New :: node()) ->
+    ok | {error, Sentence :: string()}.
+replace(Dead, New) -> flat(remove(Dead, New)).
+
+-spec remove(node(), node()) -> ok | {error, iodata()}.
+remove(Dead, New) ->
     maybe
         {ok, Leader, Members} ?= members(),
         {ok, _} ?= member(Dead, Members),
         {ok, _} ?= member(New, Members),
         ok ?= is_dead(Dead),
         ok ?= has_caught_up(New, Leader),
-        leave(Dead)
+        remove(Dead)
     end.
 
 -spec is_dead(node()) -> ok | {error, iodata()}.
@@ -247,15 +263,27 @@ has_caught_up(New, Leader) ->
                      "`bin/todana cluster status`, and try again later"]}
     end.
 
--doc false.
-%% Has another member lead.
--spec transfer(node()) -> ok | {error, iodata()}.
-transfer(Node) -> result(todana_members:transfer(Node)).
+-doc "Has another member lead.".
+-spec transfer(node()) -> ok | {error, Sentence :: string()}.
+transfer(Node) -> flat(lead(Node)).
 
--doc false.
-%% Makes this node the only member. What it does not have is lost.
--spec force() -> ok | {error, iodata()}.
-force() ->
+-spec lead(node()) -> ok | {error, iodata()}.
+lead(Node) ->
+    maybe
+        {ok, _Leader, Members} ?= members(),
+        {ok, _} ?= member(Node, Members),
+        result(todana_members:transfer(Node))
+    end.
+
+-doc """
+Makes this node the only member, if a majority is lost for good. Writes that
+this node does not have are lost.
+""".
+-spec force() -> ok | {error, Sentence :: string()}.
+force() -> flat(go_on_alone()).
+
+-spec go_on_alone() -> ok | {error, iodata()}.
+go_on_alone() ->
     #{forced := IsBegun} = Opened = todana_data_dir:opened(),
     case {IsBegun, todana_members:is_confirmed() andalso members()} of
         {_, false} ->
