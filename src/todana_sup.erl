@@ -105,11 +105,13 @@ log_events() ->
         }
     ].
 
-%% In somebody else's release only a node with a data directory has it.
+%% In somebody else's release only a node with a data directory has it, or one
+%% with a path for it.
 -spec control(todana_config:options()) -> [supervisor:child_spec()].
-control(#{data_dir := DataDir} = Options) ->
-    IsOurs = todana_foreground:is_starting() orelse DataDir =/= off,
-    case IsOurs andalso todana_control_path:of_options(Options) of
+control(#{data_dir := DataDir, control_socket := Socket} = Options) ->
+    IsWanted = todana_foreground:is_starting() orelse DataDir =/= off orelse
+        Socket =/= auto,
+    case IsWanted andalso todana_control_path:of_options(Options) of
         None when None =:= false; None =:= none ->
             [];
         Path ->

@@ -10,6 +10,7 @@
 -export([reload_under_a_server/0, collect_the_old/1]).
 -export([
     embedded_opens_no_port/1,
+    embedded_has_a_control_socket_where_told/1,
     embedded_refuses_unknown_options/1,
     each_process_may_be_killed/1,
     the_supervisor_may_be_killed/1,
@@ -34,6 +35,7 @@
 all() ->
     [
         embedded_opens_no_port,
+        embedded_has_a_control_socket_where_told,
         embedded_refuses_unknown_options,
         each_process_may_be_killed,
         the_supervisor_may_be_killed,
@@ -72,6 +74,21 @@ embedded_opens_no_port(_Config) ->
     ?assertEqual([], todana_listener:addresses()),
     ?assertEqual(Before, sockets()),
     ?assertEqual([], todana:list()).
+
+%% Without a data directory only at a path that is given.
+embedded_has_a_control_socket_where_told(Config) ->
+    Path = filename:join(proplists:get_value(priv_dir, Config), "c"),
+    Control = fun(Given) ->
+        application:set_env(todana, control_socket, Given),
+        {ok, [todana]} = application:ensure_all_started(todana),
+        Found = whereis(todana_control),
+        ok = application:stop(todana),
+        application:unset_env(todana, control_socket),
+        Found
+    end,
+    ?assertEqual(undefined, Control("auto")),
+    ?assertEqual(undefined, Control("off")),
+    ?assert(is_pid(Control(Path))).
 
 %% Erlang cannot list native sockets, so this counts the descriptors.
 sockets() ->
