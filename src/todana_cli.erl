@@ -80,7 +80,8 @@ run(["backup", [First | _] = File | Rest]) when First =/= $- ->
     ok = native(),
     todana_backup_cli:backup(control("backup", Rest), File);
 run(["backup" | _]) ->
-    throw("backup: say `backup FILE`, and what finds the node");
+    throw("backup: say `backup FILE`, and behind the file what finds the node, "
+          "such as `--data-dir DIRECTORY`");
 run(["restore", [First | _] = File | Rest]) when First =/= $- ->
     ok = native(),
     todana_backup_cli:restore(File, directory("restore", Rest));
@@ -89,7 +90,8 @@ run(["restore" | _]) ->
 run(["load", [First | _] = File | Rest]) when First =/= $- ->
     todana_backup_cli:load(control("load", Rest), File);
 run(["load" | _]) ->
-    throw("load: say `load FILE`, and what finds the node");
+    throw("load: say `load FILE`, and behind the file what finds the node, "
+          "such as `--data-dir DIRECTORY`");
 run(["repair" | Rest]) -> repair(directory("repair", Rest));
 run(["cluster", "join", [First | _] = Peer | Rest]) when First =/= $- ->
     run(["start", "--cluster-join", Peer | Rest]);
@@ -386,8 +388,9 @@ directory(Command, Arguments) ->
 
 -spec one_directory(string()) -> no_return().
 one_directory(Command) ->
-    throw([Command, ": name one data directory; a node without one keeps "
-           "everything in memory"]).
+    throw([Command, ": name one data directory, and nothing else, or say it as "
+           "`--data-dir DIRECTORY`; a node without one keeps everything in "
+           "memory"]).
 
 %% The control socket of the running node, which is found by its directory, or
 %% by the options that it was started with. Without any option it is the only

@@ -248,12 +248,13 @@ written({Ip, Port}) ->
 -doc "Describes the values of a type to a user.".
 -spec describe(todana_options:type()) -> string().
 describe(addresses) ->
-    "HOST:PORT with an IP address, several separated by commas, or `off`; "
+    "HOST:PORT with an IP address or `localhost`, which is 127.0.0.1, several "
+    "separated by commas, or `off`; "
     "`?read=` and a level of `read_level` may follow each";
 describe({addresses, Word}) ->
     lists:concat([
-        "HOST:PORT with an IP address, several separated by commas, `", Word,
-        "` or `off`"
+        "HOST:PORT with an IP address or `localhost`, several separated by "
+        "commas, `", Word, "` or `off`"
     ]);
 describe(databases) ->
     "up to 16 names as in ktserver, separated by blanks";
@@ -278,7 +279,8 @@ describe({integer, Min, Max, Without}) ->
     lists:concat([describe({integer, Min, Max}), ", or `", Without, "`"]);
 describe({bytes, Min, Max}) ->
     lists:concat([
-        "a size from ", bytes(Min), " to ", bytes(Max), examples(Min, Max)
+        "a size from ", bytes(Min), " to ", bytes(Max), " in lower case",
+        examples(Min, Max)
     ]);
 describe({bytes, Min, Max, Without}) ->
     lists:concat([describe({bytes, Min, Max}), ", or `", Without, "`"]);
