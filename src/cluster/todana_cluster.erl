@@ -42,7 +42,8 @@ are open, as they are with a listener, refuses if one of them would become
 durable: set `data_dir` and `cluster_join` for its next start. If the
 application cannot be started again, for example because another program has
 taken the port of a listener, it is started with the options that it had; then
-durable tables have to be opened again.
+durable tables have to be opened again. A permanent or transient one ends the
+node instead, as Erlang does whenever such an application cannot be started.
 
 A later start needs `data_dir` among the options of the application; the
 directory knows the rest.
