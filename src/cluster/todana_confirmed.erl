@@ -39,6 +39,7 @@
 %% A member that is connected and hangs counts as down after this time. It is
 %% more than the time after which a connection without an answer is closed.
 -define(MEET_ALL_TIMEOUT_MS, 10_000).
+-define(MEET_AGAIN_MS, 200).
 -define(ASK_TIMEOUT_MS, 1_000).
 %% How long ago a leader may have proved that it leads.
 -define(PROVED_MS, 3_000).
@@ -129,7 +130,8 @@ meet_all(#{data_dir := DataDir, joining := Joining} = Opened) ->
     Others = lists:usort(Noted ++ Joining) -- [node()],
     meet_each(Others, now_ms() + ?MEET_ALL_TIMEOUT_MS, Opened).
 
-%% A busy host may answer late, so those that are connected are asked again.
+%% A busy host may answer late, and one that is opening its log may fail to
+%% answer, so those that are connected are asked again.
 -spec meet_each([node()], integer(), opened()) ->
     ok | {error, todana_log_problem:problem()}.
 meet_each(Others, DeadlineMs, Opened) ->
@@ -142,15 +144,20 @@ meet_each(Others, DeadlineMs, Opened) ->
     Problems = [Problem || {_, {ok, Other}} <- Answers, {error, Problem} <- [
         met(Other, Opened)
     ]],
-    Silent = [N || {N, silent} <- Answers, lists:member(N, nodes())],
-    case {Problems, Silent} of
+    case {Problems, [N || {N, silent} <- Answers]} of
         {[Problem | _], _} -> {error, Problem};
         {[], []} -> stays(Opened);
-        {[], _} ->
-            case now_ms() < DeadlineMs of
-                true -> meet_each(Silent, DeadlineMs, Opened);
-                false -> stays(Opened)
-            end
+        {[], Silent} -> meet_again(Silent, DeadlineMs, Opened)
+    end.
+
+-spec meet_again([node()], integer(), opened()) ->
+    ok | {error, todana_log_problem:problem()}.
+meet_again(Silent, DeadlineMs, Opened) ->
+    ok = timer:sleep(?MEET_AGAIN_MS),
+    Up = [N || N <- Silent, lists:member(N, nodes())],
+    case Up =/= [] andalso now_ms() < DeadlineMs of
+        true -> meet_each(Up, DeadlineMs, Opened);
+        false -> stays(Opened)
     end.
 
 -spec meet_and_exit(node(), card()) -> no_return().
@@ -160,12 +167,29 @@ meet_and_exit(Node, Card) ->
             try erpc:call(Node, ?MODULE, meet, [Card], ?MEET_TIMEOUT_MS) of
                 Answer -> exit({met, Answer})
             catch
-                error:{erpc, timeout} -> exit(silent);
-                _:_ -> exit(unknown)
+                %% An earlier version, which remembers nothing.
+                error:{exception, undef, [{?MODULE, meet, _, _} | _]} ->
+                    exit(unknown);
+                error:{erpc, timeout} ->
+                    exit(silent);
+                %% It may know something, and just cannot say it.
+                _:Reason ->
+                    ok = report_failed(Node, Reason),
+                    exit(silent)
             end;
+        %% Both may be connecting to each other.
+        {error, {refused, _}} ->
+            exit(silent);
         {error, _} ->
             exit(unknown)
     end.
+
+-spec report_failed(node(), term()) -> ok.
+report_failed(Node, Reason) ->
+    logger:warning(
+        "todana: ~ts did not say what it knows of this member: ~0tP",
+        [Node, Reason, 12]
+    ).
 
 -spec answer({pid(), reference()}, integer()) ->
     {ok, card()} | unknown | silent.
