@@ -15,8 +15,10 @@
 -define(ANSWER_TIMEOUT_MS, 2_000).
 %% Members of a cluster connect to those that they miss once a second. An
 %% attempt to reach a host that does not answer repeats its first packet after
-%% 1, 3 and 7 seconds, and no other one begins meanwhile.
+%% 1, 3 and 7 seconds, and no other one begins meanwhile. The own host always
+%% answers.
 -define(CLAIM_TIMEOUT_MS, 6_000).
+-define(CLAIM_NEAR_TIMEOUT_MS, 2_500).
 -define(CLAIM_PAUSE_MS, 50).
 %% The name of the process that asks to join.
 -define(JOINING, todana_cluster_join).
@@ -27,7 +29,7 @@
     {ok, todana_data_dir:origin()} | {error, string()}.
 prepare(#{data_dir := DataDir} = Options) ->
     Known = todana_data_dir:identity(DataDir),
-    ClaimMs = claim_ms(with_cookie(Known, Options)),
+    MayBeKnown = may_be_known(with_cookie(Known, Options)),
     maybe
         ok ?= is_one_way(Known, Options),
         ok ?= todana_distribution:check_join(Known, Options),
@@ -35,7 +37,7 @@ prepare(#{data_dir := DataDir} = Options) ->
         ok ?= is_own_name(Known, node_name(Known, Options), DataDir),
         ok ?= name(node_name(Known, Options), with_cookie(Known, Options)),
         {ok, Origin} ?= origin(Known, Options),
-        ok ?= is_unclaimed(Origin, ClaimMs),
+        ok ?= is_unclaimed(Origin, MayBeKnown),
         ok = say_created(Known, Options),
         ok ?= is_member_still(Known, Options),
         ok ?= agrees_still(Known, Options),
@@ -192,27 +194,32 @@ is_own_name(_Known, _Wanted, _DataDir) ->
 given_name(Wanted) when node() =:= nonode@nohost -> Wanted;
 given_name(_Wanted) -> node().
 
-%% How long other members may take to connect to this node, once they can reach
-%% it. A node that had its name before this start may have got it only a moment
-%% ago: the wait is the whole one. Nobody else has a cookie that this start
-%% makes.
--spec claim_ms(todana_config:options()) -> non_neg_integer().
-claim_ms(#{cookie_file := File}) when node() =:= nonode@nohost ->
-    case filelib:is_regular(todana_distribution:cookie_file(File)) of
-        true -> ?CLAIM_TIMEOUT_MS;
-        false -> 0
-    end;
-claim_ms(_Options) ->
-    ?CLAIM_TIMEOUT_MS.
+%% Whether other nodes may know this one. Nobody else has a cookie that this
+%% start makes.
+-spec may_be_known(todana_config:options()) -> boolean().
+may_be_known(#{cookie_file := File}) when node() =:= nonode@nohost ->
+    filelib:is_regular(todana_distribution:cookie_file(File));
+may_be_known(_Options) ->
+    true.
 
 %% A first start that is none: the directory is lost, and the other members
 %% wait for this node. Two clusters would have members of one name.
--spec is_unclaimed(todana_data_dir:origin(), non_neg_integer()) ->
+-spec is_unclaimed(todana_data_dir:origin(), boolean()) ->
     ok | {error, iodata()}.
-is_unclaimed({create, _Cluster}, ClaimMs) ->
-    await_claim([], deadline(ClaimMs));
-is_unclaimed(_Origin, _ClaimMs) ->
+is_unclaimed({create, _Cluster}, true) ->
+    await_claim([], deadline(claim_ms()));
+is_unclaimed(_Origin, _MayBeKnown) ->
     ok.
+
+%% How long other members may take to connect to this node, once they can reach
+%% it. A node that had its name before this start may have got it only a moment
+%% ago: the wait is the whole one.
+-spec claim_ms() -> pos_integer().
+claim_ms() ->
+    case todana_distribution:is_near(node()) of
+        true -> ?CLAIM_NEAR_TIMEOUT_MS;
+        false -> ?CLAIM_TIMEOUT_MS
+    end.
 
 -spec await_claim(Asked :: [node()], DeadlineMs :: integer()) ->
     ok | {error, iodata()}.

@@ -9,7 +9,7 @@
 -moduledoc false.
 
 -export([start/1, check/1, cookie_file/1, check_cookie/1, check_join/2]).
--export([is_node_name/1]).
+-export([is_node_name/1, is_near/1]).
 -export([has_tls/0, connect/1, is_alive/1]).
 %% The decisions, for tests
 -export([refusal/2, can_join/3]).
@@ -103,6 +103,14 @@ can_join(Name, Peer, Own) ->
         _ ->
             %% Another sentence says so.
             ok
+    end.
+
+-doc "Whether only nodes of this host can reach a node of this name.".
+-spec is_near(node()) -> boolean().
+is_near(Name) ->
+    case address_of(Name) of
+        {ok, Address} -> is_loopback(Address);
+        _ -> false
     end.
 
 -spec own_addresses() -> [inet:ip_address()].
