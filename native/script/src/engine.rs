@@ -77,8 +77,9 @@ pub fn check(source: &[u8]) -> std::result::Result<(), Vec<u8>> {
     let (_, skipped) = shebang::split(source).map_err(|text| failed(&text))?;
     let limits = Limits { steps: CHECK_STEPS, bytes: 64 << 20 };
     let job = Job { source, keys: &[], arguments: &[], limits };
-    if source.len() as u64 * SOURCE_BYTE_STEPS > CHECK_STEPS {
-        return Err(failed("the script is too long"));
+    let most = CHECK_STEPS / SOURCE_BYTE_STEPS;
+    if source.len() as u64 > most {
+        return Err(failed(&format!("the script is too long: it may have {most} bytes")));
     }
     let too_long = "the script takes too long to compile";
     let mut interpreter = pool::take(limits.bytes).map_err(|_| failed(too_long))?;
