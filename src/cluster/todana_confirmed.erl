@@ -74,12 +74,16 @@
     none | {own | other | cluster, Confirmed :: non_neg_integer()}.
 -type opened() :: todana_data_dir:opened().
 
--doc "Makes the table, which belongs to the caller.".
+-doc """
+Makes the table, which belongs to the caller, with what the directory remembers.
+What other members announce is added to it from then on, and written.
+""".
 -spec new(todana_config:options()) -> ok.
 new(Options) ->
     ?MODULE = ets:new(?MODULE, [named_table, public]),
     Accepts = maps:get(cluster_accept_older, Options, no) =:= yes,
-    keep(accepts, Accepts).
+    keep(accepts, Accepts),
+    load(todana_data_dir:opened(), Accepts).
 
 %% ----------------------------------------------------------------- start ---
 
@@ -92,9 +96,8 @@ check(#{cluster := none}) ->
     ok;
 check(#{has_group := false}) ->
     keep(has, 0);
-check(#{data_dir := DataDir, server_dir := Server} = Opened) ->
+check(#{server_dir := Server} = Opened) ->
     Has = todana_log_end:last(Server),
-    ok = load(DataDir, kept(accepts)),
     keep(has, Has),
     case own(Opened) > Has of
         true -> {error, older(Opened, "this directory notes", own(Opened))};
@@ -113,11 +116,12 @@ stays(#{cluster := Cluster} = Opened) ->
     end.
 
 %% Those that are remembered are accepted as they are, too.
--spec load(file:filename(), boolean()) -> ok.
-load(DataDir, true) ->
-    true = ets:match_delete(?MODULE, {'_', '_', '_'}),
+-spec load(opened(), boolean()) -> ok.
+load(#{cluster := none}, _Accepts) ->
+    ok;
+load(#{data_dir := DataDir}, true) ->
     write(DataDir);
-load(DataDir, false) ->
+load(#{data_dir := DataDir}, false) ->
     lists:foreach(fun remember/1, read(DataDir)).
 
 -spec meet_all(opened()) -> ok | {error, todana_log_problem:problem()}.
