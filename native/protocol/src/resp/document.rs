@@ -132,7 +132,8 @@ const DIFFERENCES: &[&str] = &[
      `event_loops_in_use` (those that serve a client now), `connections_moved` (from loop to \
      loop), counts by protocol, and in a durable node `log_commit_usec` and `log_fsync_usec` \
      ([durability.md](durability.md)); `redis_version` is the version of Redis that Todana \
-     follows. Fields of features that Todana does not have are 0. `mem_fragmentation_ratio` \
+     follows. Fields of features that Todana does not have are 0 or left out. \
+     `mem_fragmentation_ratio` \
      compares the resident bytes with `used_memory` and `process_startup_memory` together, which \
      is what the process held when the server started; `used_memory` is that of the records and \
      the clients only. `avg_ttl` is an estimate from a sample.",
