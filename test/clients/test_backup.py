@@ -232,7 +232,7 @@ def test_a_full_disk_leaves_no_file(tmp_path):
         assert "no space left on device; nothing was restored" in sentence
         assert is_empty(small)
     finally:
-        subprocess.run(["umount", small], check=True)
+        subprocess.run(["umount", "--lazy", small], check=True)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

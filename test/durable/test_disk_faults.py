@@ -369,7 +369,7 @@ def test_a_small_file_system_that_fills_up_and_is_freed(store_class, seed, figur
         if subject:
             subject.store.clean_up()
             subject.control.close()
-        subprocess.run(["umount", place], check=True)
+        subprocess.run(["umount", "--lazy", place], check=True)
 
 
 @pytest.fixture
@@ -393,7 +393,7 @@ def small_store(store_class, directory):
     finally:
         if store:
             store.clean_up()
-        subprocess.run(["umount", place], check=True)
+        subprocess.run(["umount", "--lazy", place], check=True)
 
 
 def is_refused(answer) -> bool:
