@@ -451,8 +451,7 @@ status() ->
         ]
     }.
 
-%% The facts, and who runs and refuses the connection: that it is down would be
-%% wrong.
+%% The facts of each node. One that runs and refuses the connection is not down.
 -spec with_refusals([node()]) -> [map()].
 with_refusals(Nodes) ->
     Facts = facts_of(Nodes),

@@ -15,7 +15,7 @@
 //!   some of these to the first loop that has time, so that both have half of the sum. If all are
 //!   about as busy, only the numbers of active connections are evened out. Long scripts and
 //!   transactions delay the other clients of their loop, so a loop that has executed one counts as
-//!   busy and evens out as well.
+//!   busy and evens out as well, and gets connections only if all others have executed one, too.
 //! - **Gather.** If the loads of two loops are less than [`LIGHT`] together for [`LIGHT_NS`], and
 //!   neither has executed long work for [`CALM_NS`], the later one hands all its connections to the
 //!   earlier one. Between [`LIGHT`] and [`BUSY`] nothing changes. A load that comes and goes would
