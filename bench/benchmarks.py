@@ -185,7 +185,8 @@ def durable(results) -> Part:
     intro = (
         "Todana with a data directory beside Redis with `appendonly yes`, on the same disk, interleaved; keys of 16 B, values of 100 B. "
         "`always`: a reply means fdatasync. `everysec`: the log is synced once a second; `todana-memory` has no data directory. Redis "
-        "restarts from its append-only file, and its snapshot is a rewrite of that file."
+        "restarts from its append-only file, and its snapshot is a rewrite of that file. Todana allocates the file of its log in "
+        "advance, and all of it counts as log bytes."
     )
     return part_of("With a data directory", intro, [*figures, figure])
 
