@@ -13,6 +13,8 @@ EXCEPTIONS: dict[str, str] = {
         "event loop, about 0.6 ms per MiB and without a lock; `value_bytes_max` bounds it (64 MiB by default)"
         for name in ("SETRANGE of a byte in", "APPEND of a byte to")
     },
+    "resp: EVAL of a script that": "the script takes all of its steps, and some of these take longer than others; `script_steps_max` bounds it "
+    "(2,000,000 by default)",
     **{
         f"kyoto: {name}": "its own event loop copies the value in one step, about 0.6 ms per MiB; `value_bytes_max` bounds it (64 MiB by default)"
         for name in ("PUT of", "get of", "seize of", "append to", "cas of")
