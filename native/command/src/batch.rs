@@ -5,19 +5,18 @@
 //! Then it checks the watches, and runs the same functions as single commands on the locked tables.
 //! A command that fails does not undo the ones before it. No other client sees a state in between.
 
-use crate::databases::{DATABASES, DatabaseMap, LockedTables};
-use crate::dispatch::dispatch;
-use crate::foresight::{self, Foresight};
-use crate::keys::{Transfer, transfer};
-use crate::pairs::prefetch_few;
+use crate::database_map::{DATABASES, DatabaseMap, LockedTables};
+use crate::foresight;
+use crate::key::records::{Transfer, transfer};
 use crate::plan::{Batch, Plan};
 use crate::scope::{Across, NO_CLEAR, Scope, is_due};
+use crate::script::{self, Script, ScriptCommand};
+use crate::sizes::Foresight;
+use crate::string::pairs::prefetch_few;
 use crate::watch::LoggedWatch;
 use crate::work::{self, BATCH_UNITS_MAX};
-use crate::{
-    Command, Context, Databases, Error, Inadmissible, Reply, Script, cause, range, script,
-};
-use todana_table::{Full, Keyspace, Locked, PREFETCH_KEYS_MAX, Walk};
+use crate::{Command, Context, Databases, Error, Inadmissible, Reply, cause};
+use todana_table::{Full, Keyspace, Locked, PREFETCH_KEYS_MAX};
 
 /// Executes a batch. Calls `each` before each command's reply, with its index, so that a protocol
 /// can prepare its format. If a watch fails, returns false, and has executed and replied nothing.
@@ -181,16 +180,10 @@ impl<'t> LockedBatch<'t> {
     }
 
     fn execute<R: Reply>(&mut self, database: usize, command: &Command<'_>, reply: &mut R) {
-        let _executing = cause::executing(command);
+        let _executing = cause::executing(|| command.names());
         match command.scope() {
             Scope::Key(_) | Scope::Keys(_) | Scope::Database => match self.table(database) {
-                Some((_, table)) => match *command {
-                    Command::Range { keys, after, reverse, count, values } => {
-                        let walk = Walk { keys, after, reverse, count };
-                        range::range_at_once(table, &walk, values, self.context.now_ms, reply);
-                    }
-                    _ => dispatch(table, command, self.context, reply),
-                },
+                Some((_, table)) => command.run(table, self.context, reply),
                 None => reply.error(Error::NoSuchDatabase),
             },
             Scope::Script(_) => self.run_script(database, command, reply),
@@ -202,7 +195,7 @@ impl<'t> LockedBatch<'t> {
     }
 
     fn run_script<R: Reply>(&mut self, database: usize, command: &Command<'_>, reply: &mut R) {
-        let Command::Script(script) = command else { return };
+        let Command::Script(ScriptCommand::Run(script)) = command else { return };
         let Some((_, table)) = self.table(database) else {
             return reply.error(Error::NoSuchDatabase);
         };
@@ -211,7 +204,7 @@ impl<'t> LockedBatch<'t> {
         };
         let steps_max = script.steps_max.saturating_sub(self.steps);
         let script = Script { steps_max, ..script.clone() };
-        let scripted = script::run(table, interpreter, &script, self.context);
+        let scripted = script::run::run(table, interpreter, &script, self.context);
         self.steps = self.steps.saturating_add(scripted.steps);
         reply.value(&scripted.reply);
     }

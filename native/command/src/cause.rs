@@ -5,7 +5,7 @@
 //! its own writes. While someone listens, each thread notes both; otherwise a command costs a
 //! relaxed load.
 
-use crate::{Command, Expires};
+use crate::Expires;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -14,7 +14,7 @@ static LISTENERS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     static WRITER: Cell<Writer> = const { Cell::new(Writer::Unknown) };
-    static NAMES: Cell<Names> = const { Cell::new(Names::UNKNOWN) };
+    static NAMES: Cell<Names> = const { Cell::new(Names::PLAIN) };
 }
 
 /// The party that writes a record.
@@ -52,93 +52,51 @@ pub struct Names {
     pub delete: &'static str,
 }
 
-const SET: &[(&str, Class)] = &[("set", Class::String)];
-const SET_AND_EXPIRE: &[(&str, Class)] = &[("set", Class::String), ("expire", Class::Generic)];
-const INCREMENT: &[(&str, Class)] = &[("incrby", Class::String)];
-const INCREMENT_FLOAT: &[(&str, Class)] = &[("incrbyfloat", Class::String)];
-const APPEND: &[(&str, Class)] = &[("append", Class::String)];
-const SET_RANGE: &[(&str, Class)] = &[("setrange", Class::String)];
-const SET_BIT: &[(&str, Class)] = &[("setbit", Class::String)];
-const ADD_TO_SKETCH: &[(&str, Class)] = &[("pfadd", Class::String)];
-const RESTORE: &[(&str, Class)] = &[("restore", Class::Generic)];
-const EXPIRE: &[(&str, Class)] = &[("expire", Class::Generic)];
-const PERSIST: &[(&str, Class)] = &[("persist", Class::Generic)];
-const RENAME: &[(&str, Class)] = &[("rename_to", Class::Generic)];
-const COPY: &[(&str, Class)] = &[("copy_to", Class::Generic)];
-const MOVE: &[(&str, Class)] = &[("move_to", Class::Generic)];
-
 impl Names {
+    /// Of a change outside of a command, and of a command whose writes have no name of their own.
+    pub(crate) const PLAIN: Names = Names::written(&[("set", Class::String)]);
+    /// Of a command that changes no record which an observer sees.
+    pub(crate) const NONE: Names = Names::written(&[]);
+    pub(crate) const INCREMENT: Names = Names::written(&[("incrby", Class::String)]);
+    pub(crate) const INCREMENT_FLOAT: Names = Names::written(&[("incrbyfloat", Class::String)]);
+    pub(crate) const APPEND: Names = Names::written(&[("append", Class::String)]);
+    pub(crate) const SET_RANGE: Names = Names::written(&[("setrange", Class::String)]);
+    pub(crate) const SET_BIT: Names = Names::written(&[("setbit", Class::String)]);
+    pub(crate) const ADD_TO_SKETCH: Names = Names::written(&[("pfadd", Class::String)]);
+    pub(crate) const RESTORE: Names = Names::written(&[("restore", Class::Generic)]);
+    pub(crate) const COPY: Names = Names::written(&[("copy_to", Class::Generic)]);
+    pub(crate) const RENAME: Names =
+        Names { put: &[("rename_to", Class::Generic)], delete: "rename_from" };
+    pub(crate) const MOVE: Names =
+        Names { put: &[("move_to", Class::Generic)], delete: "move_from" };
+
+    const fn written(put: &'static [(&'static str, Class)]) -> Names {
+        Names { put, delete: "del" }
+    }
+
+    /// Of a value that is stored with this expiry.
+    pub(crate) fn stored(expires: Expires) -> Names {
+        match expires {
+            Expires::Never | Expires::Keep => Names::PLAIN,
+            Expires::At(_) | Expires::After(_) | Expires::AfterSecond(_) => {
+                Names::written(&[("set", Class::String), ("expire", Class::Generic)])
+            }
+        }
+    }
+
+    /// Of a record that gets this expiry.
+    pub(crate) fn expiring(expires: Expires) -> Names {
+        match expires {
+            Expires::Never => Names::written(&[("persist", Class::Generic)]),
+            Expires::Keep | Expires::At(_) | Expires::After(_) | Expires::AfterSecond(_) => {
+                Names::written(&[("expire", Class::Generic)])
+            }
+        }
+    }
+
     /// Whether the command moves a record: it is removed elsewhere after it was written.
     pub fn moves(&self) -> bool {
         self.delete != "del"
-    }
-
-    /// Of a change outside of a command.
-    const UNKNOWN: Names = Names { put: SET, delete: "del" };
-
-    fn of(command: &Command<'_>) -> Names {
-        let stored = |expires: Expires| match expires {
-            Expires::Never | Expires::Keep => SET,
-            Expires::At(_) | Expires::After(_) | Expires::AfterSecond(_) => SET_AND_EXPIRE,
-        };
-        let expired = |expires: Expires| if expires == Expires::Never { PERSIST } else { EXPIRE };
-        let (put, delete) = match command {
-            Command::Set(set) => (stored(set.expires), "del"),
-            Command::SetMany { expires, .. }
-            | Command::CompareValue { expires, .. }
-            | Command::ReplaceIf { expires, .. } => (stored(*expires), "del"),
-            Command::Increment(_)
-            | Command::IncrementBinary { .. }
-            | Command::IncrementFraction { .. } => (INCREMENT, "del"),
-            Command::IncrementFloat { .. } => (INCREMENT_FLOAT, "del"),
-            Command::Concat { .. } => (APPEND, "del"),
-            Command::SetRange { .. } => (SET_RANGE, "del"),
-            Command::SetBit { .. } => (SET_BIT, "del"),
-            Command::Expire { expires, .. } | Command::GetAndExpire { expires, .. } => {
-                (expired(*expires), "del")
-            }
-            Command::Rename { .. } => (RENAME, "rename_from"),
-            Command::Copy { .. } => (COPY, "del"),
-            Command::Move { .. } => (MOVE, "move_from"),
-            Command::BitFields { .. } => (SET_BIT, "del"),
-            Command::AddToSketch { .. } | Command::MergeSketches { .. } => (ADD_TO_SKETCH, "del"),
-            Command::Restore { .. } => (RESTORE, "del"),
-            Command::BitOperation { .. }
-            | Command::Lease { .. }
-            | Command::Invalidate { .. }
-            | Command::Sweep { .. }
-            | Command::Clear { .. }
-            | Command::ClearAll { .. }
-            | Command::Swap { .. }
-            | Command::Delete { .. }
-            | Command::DeleteIf { .. }
-            | Command::Take { .. }
-            | Command::StoreNothing { .. } => (SET, "del"),
-            // Its commands have their own names.
-            Command::Script(_) => (SET, "del"),
-            // They change no record that an observer sees.
-            Command::Get { .. }
-            | Command::GetMany { .. }
-            | Command::Length { .. }
-            | Command::GetRange { .. }
-            | Command::GetBit { .. }
-            | Command::BitCount { .. }
-            | Command::BitPosition { .. }
-            | Command::Lcs { .. }
-            | Command::Dump { .. }
-            | Command::CountSketches { .. }
-            | Command::Exists { .. }
-            | Command::Expiry { .. }
-            | Command::MemoryUsage { .. }
-            | Command::NoteAccess { .. }
-            | Command::Count
-            | Command::Scan { .. }
-            | Command::Range { .. }
-            | Command::Keys { .. }
-            | Command::KeysOfSlot { .. }
-            | Command::RandomKey { .. } => (SET, "del"),
-        };
-        Names { put, delete }
     }
 }
 
@@ -177,12 +135,12 @@ pub fn names() -> Names {
 /// The command is executed until this is dropped.
 pub(crate) struct Executing(bool);
 
-/// Notes which command the present thread executes, if someone listens.
+/// Notes the names of the command that the present thread executes, if someone listens.
 #[inline]
-pub(crate) fn executing(command: &Command<'_>) -> Executing {
+pub(crate) fn executing(names: impl FnOnce() -> Names) -> Executing {
     let is_listened = is_listened();
     if is_listened {
-        NAMES.set(Names::of(command));
+        NAMES.set(names());
     }
     Executing(is_listened)
 }
@@ -191,7 +149,7 @@ impl Drop for Executing {
     #[inline]
     fn drop(&mut self) {
         if self.0 {
-            NAMES.set(Names::UNKNOWN);
+            NAMES.set(Names::PLAIN);
         }
     }
 }

@@ -13,13 +13,11 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
-use todana_table::{Locked, Observer, Options, Table, TooManyObservers};
+use todana_table::{Observer, Options, Table, TooManyObservers};
 
 use crate::Error;
-use crate::interpreter::Interpreter;
-
-/// Number of databases.
-pub const DATABASES: usize = 16;
+use crate::database_map::{DATABASES, DatabaseMap};
+use crate::script::interpreter::Interpreter;
 
 /// Sixteen tables and the map from numbers to tables. Some of the tables may be durable; a number
 /// keeps its durability, because `SWAPDB` exchanges only databases of the same one.
@@ -98,6 +96,11 @@ impl Databases {
         self.durable != 0 && self.map().index(number).is_some_and(|it| self.is_durable_table(it))
     }
 
+    /// The bit of each table's index: whether the table is durable.
+    pub(crate) fn durable_tables(&self) -> u16 {
+        self.durable
+    }
+
     /// Whether the table of this index is durable.
     pub(crate) fn is_durable_table(&self, index: usize) -> bool {
         self.durable >> index & 1 != 0
@@ -143,7 +146,7 @@ impl Databases {
     /// Databases with the same numbers, but with other tables at some indexes.
     pub fn with_tables(&self, replace: impl Fn(usize) -> Option<Arc<Table>>) -> Databases {
         let table = |index: usize| replace(index).unwrap_or_else(|| self.tables[index].clone());
-        let databases = Databases::with_map(std::array::from_fn(table), self.map().0);
+        let databases = Databases::with_map(std::array::from_fn(table), self.map().word());
         self.interpreter.get().into_iter().for_each(|it| databases.set_interpreter(it.clone()));
         databases
     }
@@ -151,7 +154,7 @@ impl Databases {
     /// The table that each number means now.
     #[inline]
     pub(crate) fn map(&self) -> DatabaseMap {
-        DatabaseMap(self.map.load(SeqCst))
+        DatabaseMap::of_word(self.map.load(SeqCst))
     }
 
     /// Replaces the map if it is still `old`; false if it is not.
@@ -160,7 +163,7 @@ impl Databases {
             return self.map() == old;
         }
         let _turn = self.observing.lock();
-        if self.map.compare_exchange(old.0, new.0, SeqCst, SeqCst).is_err() {
+        if self.map.compare_exchange(old.word(), new.word(), SeqCst, SeqCst).is_err() {
             return false;
         }
         let moved = (0..DATABASES).filter_map(|number| {
@@ -199,27 +202,6 @@ impl fmt::Debug for Databases {
         f.debug_struct("Databases").field("tables", &self.tables).finish_non_exhaustive()
     }
 }
-
-/// The table that each database number means, at one moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct DatabaseMap(u64);
-
-impl DatabaseMap {
-    /// The index of a database's table, if there is such a database.
-    #[inline]
-    pub(crate) fn index(self, number: usize) -> Option<usize> {
-        (number < DATABASES).then(|| (self.0 >> (number * 4)) as usize & 0xf)
-    }
-
-    /// The map with two databases exchanged, each given with its index.
-    fn swapped(self, first: (usize, usize), second: (usize, usize)) -> DatabaseMap {
-        let difference = (first.1 ^ second.1) as u64;
-        DatabaseMap(self.0 ^ (difference << (first.0 * 4)) ^ (difference << (second.0 * 4)))
-    }
-}
-
-/// The tables that a batch has locked, by index.
-pub(crate) type LockedTables<'a> = [Option<Locked<'a>>; DATABASES];
 
 #[cfg(test)]
 mod tests {

@@ -1,11 +1,15 @@
 //! Executes a command: calls the function that implements it, under the locks that it needs.
 
-use crate::dispatch::dispatch;
-use crate::scope::{Keys, NO_CLEAR, Scope};
-use crate::target::{Numbered, Target};
-use crate::{Command, Context, Databases, Error, Reply};
-use crate::{batch, bit_operation, cause, fields, lcs, pairs, strings};
-use todana_table::{Keyspace, Table};
+use crate::cause::{self, Names};
+use crate::database::DatabaseCommand;
+use crate::lease::{LeaseCommand, marks};
+use crate::look_up::Place;
+use crate::numbered::Numbered;
+use crate::scope::NO_CLEAR;
+use crate::slice::{Begun, Slice, Stage};
+use crate::string::text;
+use crate::{Command, Context, Databases, Error, Reply, Set, batch};
+use todana_table::{Keyspace, Lent, Table, Time};
 
 /// Longest value that a command may create if no lower limit is set, in bytes.
 pub const VALUE_BYTES_MAX: usize = 512 << 20;
@@ -22,14 +26,9 @@ pub fn execute<R: Reply>(
     let Some(target) = Numbered::new(databases, database) else {
         return reply.error(Error::NoSuchDatabase);
     };
-    let _executing = cause::executing(command);
-    match command.scope() {
-        Scope::Script(_) | Scope::Databases(_) => {
-            batch::execute_alone(databases, database, command, context, reply);
-        }
-        Scope::Key(_) | Scope::Keys(_) | Scope::Database | Scope::Expired { .. } => {
-            execute_in(&target, command, context, reply);
-        }
+    let _executing = cause::executing(|| command.names());
+    if !command.alone(&target, context, reply) {
+        batch::execute_alone(databases, database, command, context, reply);
     }
 }
 
@@ -47,7 +46,7 @@ pub fn prefetch(databases: &Databases, database: usize, keys: &[&[u8]]) {
 #[inline]
 pub fn execute_on<R: Reply>(table: &Table, command: &Command<'_>, context: Context, reply: &mut R) {
     match command {
-        Command::Clear { at_ms } => {
+        Command::Database(DatabaseCommand::Clear { at_ms }) => {
             match at_ms {
                 Some(at_ms) if *at_ms > context.now_ms => table.schedule_clear(*at_ms),
                 _ => {
@@ -57,70 +56,79 @@ pub fn execute_on<R: Reply>(table: &Table, command: &Command<'_>, context: Conte
             }
             reply.done();
         }
-        _ => execute_in(table, command, context, reply),
+        _ => {
+            if !command.alone(table, context, reply) {
+                reply.error(Error::NoSuchDatabase);
+            }
+        }
     }
 }
 
-/// Executes a command that needs only one table.
+/// Executes a slice of a command. Returns where to continue with the same command, or nothing at
+/// its end. Replies are written in parts, in order.
+pub fn execute_slice<R: Reply>(
+    databases: &Databases,
+    database: usize,
+    command: &Command<'_>,
+    context: Context,
+    begun: Option<Begun>,
+    reply: &mut R,
+) -> Option<Begun> {
+    let Some(target) = Numbered::new(databases, database) else {
+        reply.error(Error::NoSuchDatabase);
+        return None;
+    };
+    let _executing = cause::executing(|| command.names());
+    let stage = begun.map(|begun| *begun.0);
+    let slice = Slice { target, table: databases.table(database), context, reply };
+    let stage = match stage {
+        Some(Stage::Replying(page, written)) => slice.write(page, written),
+        None if !command.is_long() => {
+            execute(databases, database, command, context, slice.reply);
+            None
+        }
+        stage => command.slice(slice, stage),
+    };
+    stage.map(|stage| Begun(Box::new(stage)))
+}
+
+/// Executes a command of class [`Access::Lease`](crate::Access::Lease) if it changes no record.
+/// Otherwise returns false, and has neither replied nor changed anything.
+pub fn execute_lease_read<R: Reply>(
+    databases: &Databases,
+    database: usize,
+    command: &Command<'_>,
+    context: Context,
+    reply: &mut R,
+) -> bool {
+    let Command::Lease(LeaseCommand::Get { key, options }) = *command else { return false };
+    match Numbered::new(databases, database) {
+        Some(target) => marks::settle(&target, key, options, context.now_ms, reply),
+        None => {
+            reply.error(Error::NoSuchDatabase);
+            true
+        }
+    }
+}
+
+/// Executes SET with a value that is not copied: `value` is that of `set`.
 #[inline]
-fn execute_in<H: Target, R: Reply>(
-    target: &H,
-    command: &Command<'_>,
-    context: Context,
+pub fn set_lent<R: Reply>(
+    place: Place<'_>,
+    set: &Set<'_>,
+    value: Lent,
+    now: impl Time,
     reply: &mut R,
 ) {
-    match command.scope() {
-        Scope::Key(key) => match command {
-            // Fields that lie far apart are written one after the other.
-            Command::BitFields { words, .. } if fields::needs_lock(words) => {
-                let locked = target.lock([key], context.now_ms);
-                dispatch(&locked, command, context, reply);
+    assert!(set.value.len() == value.len(), "another value was lent");
+    match place {
+        Place::Table(table) => text::set_lent_in_table(table, set, value, now, reply),
+        Place::Database(databases, number) => match Numbered::new(databases, number) {
+            Some(target) => {
+                let _executing = cause::executing(|| Names::stored(set.expires));
+                text::set_lent(&target, set, value, now.ms(), reply);
             }
-            _ => dispatch(target, command, context, reply),
+            None => reply.error(Error::NoSuchDatabase),
         },
-        Scope::Database => dispatch(target, command, context, reply),
-        Scope::Keys(keys) => execute_as_one_step(target, keys, command, context, reply),
-        Scope::Expired { work_max } => {
-            let (_, more) = target.sweep(context.now_ms, work_max);
-            reply.flag(more);
-        }
-        Scope::Script(_) | Scope::Databases(_) => reply.error(Error::NoSuchDatabase),
-    }
-}
-
-/// Executes a command on several keys as one step, even if it only reads them: when a client
-/// stores two values together, no reader may see only one of them.
-fn execute_as_one_step<T: Target, R: Reply>(
-    target: &T,
-    keys: Keys<'_>,
-    command: &Command<'_>,
-    context: Context,
-    reply: &mut R,
-) {
-    let now_ms = context.now_ms;
-    match command {
-        // Long work is done before the locks are taken, or after they are released.
-        Command::Lcs { keys, want } => {
-            let values = lcs::Values::read(&target.lock(*keys, now_ms), *keys, now_ms);
-            values.longest_common(*want, lcs::WORDS_MAX, reply);
-        }
-        Command::BitOperation { operator, keys } => {
-            bit_operation::as_one_step(target, *operator, keys, now_ms, reply);
-        }
-        Command::GetMany { keys } => {
-            let locked = target.lock(keys.iter().copied(), now_ms);
-            let rest = strings::get_many_small(&locked, keys, now_ms, reply);
-            drop(locked);
-            for (key, kept) in keys[keys.len() - rest.len()..].iter().zip(rest) {
-                strings::reply_with_kept(key, kept, reply);
-            }
-        }
-        Command::SetMany { pairs, condition, expires } => {
-            let pairs = pairs::Pairs { pairs, condition: *condition, expires: *expires };
-            let prepared = pairs.prepare(now_ms);
-            let locked = target.lock(keys.iter(), now_ms);
-            pairs::set_many(&locked, &pairs, prepared, now_ms, reply);
-        }
-        _ => dispatch(&target.lock(keys.iter(), now_ms), command, context, reply),
     }
 }

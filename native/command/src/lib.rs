@@ -4,85 +4,91 @@
 //! implement [`Reply`]; [`execute`] runs a command on a table. There is no protocol below this
 //! layer and no storage above it.
 //!
-//! Each command's meaning is one function, in the file of its subject: `strings`, `numbers`,
-//! `look_up`, `counters`, `bits`, `compare`, `keys`, `range`, `expiry`, `lease`, `lcs`. The
-//! functions access a table through `Keyspace`, so the same code runs with a lock for each key and
-//! inside a [`Batch`].
+//! Commands stand in families, one folder each, and each command is one row of its family, which
+//! says everything that is asked of it (`family.rs`). Its meaning is one function. The functions
+//! access a table through `Keyspace`, so the same code runs with a lock for each key and inside a
+//! [`Batch`].
 
 #![forbid(unsafe_code)]
 
 mod access;
 mod batch;
-mod bit_operation;
 mod bits;
 pub mod cause;
 mod command;
-mod compare;
-mod counters;
-mod crc64;
+mod cost;
+mod database;
+mod database_map;
 mod databases;
-mod digits;
-mod dispatch;
-mod dump;
 mod encode;
 mod execute;
-mod expiry;
-mod fields;
-mod float;
+mod family;
 mod foresight;
 mod format;
-mod glob;
-mod interpreter;
-mod keys;
-mod lcs;
+mod key;
 mod lease;
 mod logged;
 mod look_up;
-mod lzf;
-mod numbers;
-mod page;
-mod pairs;
+mod numbered;
 mod plan;
-mod range;
 mod record;
 mod reply;
 mod scope;
 mod script;
+mod sizes;
 mod sketch;
-mod sketches;
-mod slices;
+mod slice;
 mod slot;
-mod strings;
+mod string;
 mod tape;
 mod target;
+mod terms;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod transaction;
 mod value;
 mod watch;
 mod wire;
 mod work;
 
-pub use access::{Access, execute_lease_read};
+pub use access::Access;
 pub use batch::*;
+pub use bits::BitsCommand;
+pub use bits::arguments::{BitOperator, Span, Unit};
+pub use bits::fields::{Fields, NotFields};
 pub use command::*;
-pub use databases::{DATABASES, Databases};
-pub use execute::{VALUE_BYTES_MAX, execute, execute_on, prefetch};
-pub use fields::{Fields, NotFields};
+pub use database::DatabaseCommand;
+pub use database::glob::{Glob, glob};
+pub use database_map::DATABASES;
+pub use databases::Databases;
+pub use execute::{
+    VALUE_BYTES_MAX, execute, execute_lease_read, execute_on, execute_slice, prefetch, set_lent,
+};
+pub use family::Brings;
 pub use format::{FORMAT_MAX, FORMAT_MIN};
-pub use glob::{Glob, glob};
-pub use interpreter::{Interpreter, ScriptCall, ScriptMemory, ScriptRecords, Scripted};
+pub use key::KeyCommand;
+pub use key::arguments::ExpireWhen;
+pub use lease::LeaseCommand;
+pub use lease::arguments::LeaseOptions;
 pub use logged::{
     LoggedBatch, admit_logged_batch, decode_batch, encode_batch, execute_logged_batch,
     execute_logged_batch_on, is_batch_logged, is_logged,
 };
 pub use look_up::{Place, is_key, look_up, take};
-pub use numbers::{increment_in_table, parse_signed};
 pub use plan::Batch;
 pub use reply::*;
-pub use sketches::MERGED_KEYS_MAX;
-pub use slices::{Begun, STEP_KEYS_MAX, execute_slice};
+pub use script::interpreter::{Interpreter, ScriptCall, ScriptMemory, ScriptRecords, Scripted};
+pub use script::{Script, ScriptCommand};
+pub use sketch::SketchCommand;
+pub use sketch::commands::MERGED_KEYS_MAX;
+pub use slice::{Begun, STEP_KEYS_MAX};
 pub use slot::{SLOTS, slot_of};
-pub use strings::{set_in_table, set_lent};
+pub use string::StringCommand;
+pub use string::arguments::{Delta, Increment, Initial, LcsWant, Origin, Set, Side};
+pub use string::numbers::{increment_in_table, parse_signed};
+pub use string::text::set_in_table;
 pub use tape::{NullReply, Player, Status, Tape};
+pub use terms::{Condition, Context, Expires};
 pub use todana_table::PREFETCH_KEYS_MAX;
 pub use todana_table::{Bound, KeyRange};
 pub use transaction::{Check, KeyState, Transaction, Uncommitted, Write, commit, look_up_state};

@@ -44,8 +44,7 @@
 
 use crate::access::Access;
 use crate::batch;
-use crate::databases::DATABASES;
-use crate::dispatch::dispatch;
+use crate::database_map::DATABASES;
 use crate::reply::Inadmissible;
 use crate::scope::{Across, Scope};
 use crate::tape::Status;
@@ -53,7 +52,9 @@ use crate::transaction::{KeyState, Transaction, Uncommitted};
 use crate::watch::{LoggedSeen, LoggedWatch};
 use crate::wire::{Input, Malformed, Put, Scratch, Take};
 use crate::work::{self, BATCH_UNITS_MAX};
-use crate::{Batch, Command, Condition, Context, Databases, Error, Reply, Set};
+use crate::{
+    Batch, Command, Condition, Context, Databases, Error, KeyCommand, Reply, Set, StringCommand,
+};
 use todana_table::Table;
 
 /// The first byte of every encoded batch.
@@ -123,8 +124,8 @@ pub fn decode_batch<'b: 's, 's>(
 /// has to go through the log. A command of class [`Access::Lease`] may turn out to change nothing.
 /// An error for a command across databases of which only one is durable.
 ///
-/// [`Command::ClearAll`] concerns the databases of the same durability as this one. If there are
-/// others ([`Databases::are_mixed`]), a server executes it on one of each.
+/// [`ClearAll`](crate::DatabaseCommand::ClearAll) concerns the databases of the same durability as
+/// this one. If there are others ([`Databases::are_mixed`]), a server executes it on one of each.
 pub fn is_logged(
     databases: &Databases,
     database: usize,
@@ -236,7 +237,7 @@ pub fn execute_logged_batch_on<R: Reply>(
         each(reply, index);
         match command.scope() {
             Scope::Key(_) | Scope::Keys(_) if *database == 0 => {
-                dispatch(&locked, command, context, reply);
+                command.run(&locked, context, reply);
             }
             _ => reply.error(Error::NoSuchDatabase),
         }
@@ -263,9 +264,10 @@ impl<'a> Transaction<'a> {
             let key = write.key;
             let command = match write.put {
                 Some((value, flags, expires)) => {
-                    Command::Set(Set { flags, expires, ..Set::new(key, value) })
+                    let set = Set { flags, expires, ..Set::new(key, value) };
+                    Command::String(StringCommand::Set(set))
                 }
-                None => Command::DeleteIf { key, condition: Condition::Always },
+                None => Command::Key(KeyCommand::DeleteIf { key, condition: Condition::Always }),
             };
             (database, command)
         };

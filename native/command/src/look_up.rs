@@ -2,12 +2,14 @@
 //!
 //! Callers that build their reply while they borrow the record (Erlang's, which lends large values
 //! instead of copying them) call [`look_up`] and [`take`]; [`execute`](crate::execute) does the
-//! same. A read therefore has one meaning everywhere: it notices a concurrent SWAPDB (`target.rs`),
-//! and it counts as a use of the record.
+//! same. A read therefore has one meaning everywhere: it notices a concurrent SWAPDB
+//! (`numbered.rs`), and it counts as a use of the record.
 
 use crate::Databases;
-use crate::target::{Numbered, Target};
-use todana_table::{Entry, Keyspace, Table, Time};
+use crate::numbered::Numbered;
+use crate::record::{take_from, used};
+use crate::target::Target;
+use todana_table::{Entry, Table, Time};
 
 /// The location of a key.
 #[derive(Clone, Copy)]
@@ -63,54 +65,4 @@ pub fn take<R>(
             None => look(None),
         },
     }
-}
-
-/// Reads a record, and records the access. A large one may be passed to `look` after the lock is
-/// released.
-#[inline]
-pub(crate) fn get<K: Keyspace, R>(
-    space: &K,
-    key: &[u8],
-    now_ms: u64,
-    look: impl FnOnce(Option<Entry<'_>>) -> R,
-) -> R {
-    space.read(key, now_ms, used(now_ms, look))
-}
-
-/// Reads a record and records the access. The access time is not visible in a record, so it is
-/// recorded first.
-#[inline]
-pub(crate) fn used<R>(
-    now: impl Time,
-    look: impl FnOnce(Option<Entry<'_>>) -> R,
-) -> impl FnOnce(Option<Entry<'_>>) -> R {
-    move |entry| {
-        if let Some(entry) = &entry {
-            entry.note_access(now);
-        }
-        look(entry)
-    }
-}
-
-/// [`take`], from a table whose locks may already be held.
-pub(crate) fn take_from<K: Keyspace, R>(
-    space: &K,
-    key: &[u8],
-    now_ms: u64,
-    look: impl FnOnce(Option<Entry<'_>>) -> R,
-) -> R {
-    let taken = space.update(key, now_ms, |slot| {
-        let entry = slot.entry();
-        if let Some(large) = entry.and_then(|entry| entry.share()) {
-            slot.remove();
-            return Err((look, large));
-        }
-        let is_there = entry.is_some();
-        let looked = look(entry);
-        if is_there {
-            slot.remove();
-        }
-        Ok(looked)
-    });
-    taken.unwrap_or_else(|(look, large)| look(Some(large.entry())))
 }

@@ -1,6 +1,6 @@
 //! A batch, and the locks that it needs.
 
-use crate::databases::{DATABASES, DatabaseMap, LockedTables};
+use crate::database_map::{DATABASES, DatabaseMap, LockedTables};
 use crate::scope::{Across, Scope, is_due};
 use crate::watch::{LoggedWatch, Watch};
 use crate::{Command, Databases};
@@ -56,6 +56,16 @@ impl<'a> Need<'a> {
     }
 }
 
+/// The map of the databases after a command.
+pub(crate) fn map_after(scope: Scope<'_>, map: DatabaseMap, databases: &Databases) -> DatabaseMap {
+    match scope {
+        Scope::Databases(Across::Swap { first, second }) => {
+            databases.swapped(map, first, second).unwrap_or(map)
+        }
+        _ => map,
+    }
+}
+
 /// The locks that a batch needs in all tables, and the map of the databases after it.
 pub(crate) struct Plan<'a> {
     pub(crate) needs: [Need<'a>; DATABASES],
@@ -78,7 +88,7 @@ impl<'a> Plan<'a> {
         }
         for (database, command) in batch.commands {
             let scope = command.scope();
-            map = scope.map_after(map, databases);
+            map = map_after(scope, map, databases);
             let Some(index) = map.index(*database) else { continue };
             match scope {
                 Scope::Key(key) => needs[index].add_key(key),

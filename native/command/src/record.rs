@@ -2,7 +2,7 @@
 //! the metadata they write.
 
 use crate::{Condition, Expires, Record, Refusal};
-use todana_table::{Access, Entry, Full, Meta, Shared, Slot};
+use todana_table::{Access, Entry, Full, Keyspace, Meta, Shared, Slot, Time};
 
 /// The record of an entry, as protocols see it.
 #[inline(always)]
@@ -139,4 +139,54 @@ impl Kept {
             },
         }
     }
+}
+
+/// Reads a record, and records the access. A large one may be passed to `look` after the lock is
+/// released.
+#[inline]
+pub(crate) fn get<K: Keyspace, R>(
+    space: &K,
+    key: &[u8],
+    now_ms: u64,
+    look: impl FnOnce(Option<Entry<'_>>) -> R,
+) -> R {
+    space.read(key, now_ms, used(now_ms, look))
+}
+
+/// Reads a record and records the access. The access time is not visible in a record, so it is
+/// recorded first.
+#[inline]
+pub(crate) fn used<R>(
+    now: impl Time,
+    look: impl FnOnce(Option<Entry<'_>>) -> R,
+) -> impl FnOnce(Option<Entry<'_>>) -> R {
+    move |entry| {
+        if let Some(entry) = &entry {
+            entry.note_access(now);
+        }
+        look(entry)
+    }
+}
+
+/// [`take`](crate::take), from a table whose locks may already be held.
+pub(crate) fn take_from<K: Keyspace, R>(
+    space: &K,
+    key: &[u8],
+    now_ms: u64,
+    look: impl FnOnce(Option<Entry<'_>>) -> R,
+) -> R {
+    let taken = space.update(key, now_ms, |slot| {
+        let entry = slot.entry();
+        if let Some(large) = entry.and_then(|entry| entry.share()) {
+            slot.remove();
+            return Err((look, large));
+        }
+        let is_there = entry.is_some();
+        let looked = look(entry);
+        if is_there {
+            slot.remove();
+        }
+        Ok(looked)
+    });
+    taken.unwrap_or_else(|(look, large)| look(Some(large.entry())))
 }

@@ -3,11 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::Command;
-use crate::databases::{DatabaseMap, Databases};
-use crate::keys::Transfer;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::mem::discriminant;
+use crate::key::records::Transfer;
 
 /// The records that a command concerns, which decides what is locked for it.
 #[derive(Clone, Copy)]
@@ -75,7 +71,7 @@ impl<'a> Keys<'a> {
 
 impl<'a> Scope<'a> {
     /// A single key of a list needs no lock besides the table's own.
-    fn of(keys: &'a [&'a [u8]]) -> Scope<'a> {
+    pub(crate) fn of(keys: &'a [&'a [u8]]) -> Scope<'a> {
         match keys {
             [key] => Scope::Key(key),
             _ => Scope::Keys(Keys::List(keys)),
@@ -111,16 +107,6 @@ impl<'a> Scope<'a> {
             | Scope::Expired { .. } => false,
         }
     }
-
-    /// The map of the databases after the command.
-    pub(crate) fn map_after(self, map: DatabaseMap, databases: &Databases) -> DatabaseMap {
-        match self {
-            Scope::Databases(Across::Swap { first, second }) => {
-                databases.swapped(map, first, second).unwrap_or(map)
-            }
-            _ => map,
-        }
-    }
 }
 
 /// The time that means that no clear is to be scheduled.
@@ -129,89 +115,4 @@ pub(crate) const NO_CLEAR: u64 = u64::MAX;
 /// Whether a clear happens at once.
 pub(crate) fn is_due(at_ms: Option<u64>, now_ms: u64) -> bool {
     at_ms.is_none_or(|at_ms| at_ms <= now_ms)
-}
-
-impl<'a> Command<'a> {
-    /// A number that differs for most other commands: it follows from the variant and the first
-    /// key, not from values and times.
-    pub fn fingerprint(&self) -> u64 {
-        let (mut hasher, mut first) = (DefaultHasher::new(), None);
-        self.scope().each_key(|key| _ = first.get_or_insert(key));
-        (discriminant(self), first).hash(&mut hasher);
-        hasher.finish()
-    }
-
-    /// The records that the command concerns. A key that the command accesses but that is not named
-    /// here is not locked.
-    #[inline]
-    pub(crate) fn scope(&self) -> Scope<'a> {
-        match *self {
-            Command::Get { key }
-            | Command::Length { key }
-            | Command::GetRange { key, .. }
-            | Command::GetBit { key, .. }
-            | Command::BitCount { key, .. }
-            | Command::BitPosition { key, .. }
-            | Command::BitFields { key, .. }
-            | Command::AddToSketch { key, .. }
-            | Command::Dump { key }
-            | Command::Restore { key, .. }
-            | Command::Expiry { key }
-            | Command::MemoryUsage { key }
-            | Command::Lease { key, .. }
-            | Command::Concat { key, .. }
-            | Command::SetRange { key, .. }
-            | Command::SetBit { key, .. }
-            | Command::IncrementFloat { key, .. }
-            | Command::IncrementBinary { key, .. }
-            | Command::IncrementFraction { key, .. }
-            | Command::CompareValue { key, .. }
-            | Command::ReplaceIf { key, .. }
-            | Command::DeleteIf { key, .. }
-            | Command::Invalidate { key, .. }
-            | Command::Take { key }
-            | Command::GetAndExpire { key, .. }
-            | Command::Expire { key, .. } => Scope::Key(key),
-            Command::Set(ref set) => Scope::Key(set.key),
-            Command::Increment(ref increment) => Scope::Key(increment.key),
-
-            Command::GetMany { keys }
-            | Command::Exists { keys }
-            | Command::Delete { keys }
-            | Command::CountSketches { keys }
-            | Command::NoteAccess { keys } => Scope::of(keys),
-            // Reading and writing are two accesses, even of one key.
-            Command::BitOperation { keys, .. } | Command::MergeSketches { keys } => {
-                Scope::Keys(Keys::List(keys))
-            }
-            Command::StoreNothing { keys } => Scope::Keys(Keys::Two(keys)),
-            // A condition on one key is a step before the write of the other, even with one pair.
-            Command::SetMany { pairs, .. } => Scope::Keys(Keys::OfPairs(pairs)),
-            Command::Script(ref script) => Scope::Script(script.keys()),
-            Command::Lcs { keys, .. } => Scope::Keys(Keys::Two(keys)),
-            Command::Rename { from, to, .. } | Command::Copy { from, to, database: None, .. } => {
-                Scope::Keys(Keys::Two([from, to]))
-            }
-
-            Command::Count
-            | Command::Scan { .. }
-            | Command::Range { .. }
-            | Command::Keys { .. }
-            | Command::KeysOfSlot { .. }
-            | Command::RandomKey { .. } => Scope::Database,
-            Command::Sweep { work_max } => Scope::Expired { work_max },
-
-            Command::Copy { from, to, database: Some(database), replace } => {
-                let transfer = Transfer { from, to, keep: true, replace };
-                Scope::Databases(Across::Transfer(transfer, database))
-            }
-            Command::Move { key, database } => {
-                let transfer = Transfer { from: key, to: key, keep: false, replace: false };
-                Scope::Databases(Across::Transfer(transfer, database))
-            }
-            Command::Clear { at_ms } => Scope::Databases(Across::Clear { at_ms }),
-            Command::ClearAll { at_ms } => Scope::Databases(Across::ClearAll { at_ms }),
-            Command::Swap { first, second } => Scope::Databases(Across::Swap { first, second }),
-        }
-    }
 }

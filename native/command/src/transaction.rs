@@ -16,10 +16,11 @@
 //! reserved, as those of `SetMany`.
 
 use crate::Expires;
-use crate::look_up::{Place, used};
-use crate::pairs::{count_growth, prefetch_few};
+use crate::look_up::Place;
+use crate::numbered::Numbered;
+use crate::record::used;
 use crate::record::{is_past, resolve};
-use crate::target::Numbered;
+use crate::string::pairs::{count_growth, prefetch_few};
 use crate::work::{self, BATCH_UNITS_MAX};
 use todana_table::{
     Entry, Full, Growth, Keyspace, Locked, Meta, PREFETCH_KEYS_MAX, Prepared, Slot, Time,

@@ -1,7 +1,7 @@
 //! Watches: keys that must not have changed when a batch begins.
 
 use crate::Databases;
-use crate::databases::{DATABASES, DatabaseMap, LockedTables};
+use crate::database_map::{DATABASES, DatabaseMap, LockedTables};
 use crate::wire::{Input, Malformed, Put, Take, enums, structs};
 use std::sync::Arc;
 use todana_table::{Entry, Keyspace, Locked, Seen};

@@ -32,11 +32,12 @@
 //! there, before the first command ([`crate::foresight`]). Replies refer to values of 256 bytes and
 //! more by handles, and copy them after the locks are released ([`crate::Reply::kept`]).
 
-use crate::databases::{DATABASES, DatabaseMap};
-use crate::keys::SCAN_RECORDS_MAX;
-use crate::plan::Batch;
+use crate::cost::{PAIR_UNITS, Reads, TableSize, copied, dumped, looked_at, returned, written};
+use crate::database_map::{DATABASES, DatabaseMap};
+use crate::plan::{Batch, map_after};
 use crate::scope::{Across, Scope};
-use crate::{Command, Databases, Fields, Script, Set, dump};
+use crate::script::{ScriptCommand, units_of_script};
+use crate::{Command, Databases, Script};
 use todana_table::{Keyspace, Table};
 
 /// Maximum number of units of one batch: some 16 milliseconds.
@@ -45,54 +46,8 @@ pub const BATCH_UNITS_MAX: u64 = 65_536;
 /// A step of at least this many units takes long: a quarter of a millisecond and more.
 pub const LONG_UNITS: u64 = 1_024;
 
-/// The units of a script that does nothing: its interpreter has to be made.
-const SCRIPT_UNITS: u64 = 400;
-
-/// Keys that RANGE may skip in a batch, in which it cannot continue later.
-pub(crate) const BATCH_RANGE_SPARE_KEYS: u64 = 1_024;
-
 const WATCH_UNITS: u64 = 2;
-const PAIR_UNITS: u64 = 5;
-const KIB_COPIED_UNITS: u64 = 3;
-const KIB_READ_UNITS: u64 = 2;
-const KIB_WRITTEN_UNITS: u64 = 1;
-const RECORD_UNITS: u64 = 3;
-const TABLE_UNITS: u64 = 256;
 const SHARDS_CLEARED_PER_UNIT: usize = 4;
-const LCS_UNITS: u64 = 256;
-const SKETCH_UNITS: u64 = 64;
-const ELEMENT_UNITS: u64 = 2;
-const KIB_DUMPED_UNITS: u64 = 8;
-
-/// The units for copying bytes.
-pub(crate) fn copied(bytes: usize) -> u64 {
-    (bytes as u64).saturating_mul(KIB_COPIED_UNITS) / 1_024
-}
-
-/// The units for writing zeroes, and for writing short values completely.
-pub(crate) fn written(bytes: usize) -> u64 {
-    (bytes as u64).saturating_mul(KIB_WRITTEN_UNITS) / 1_024
-}
-
-/// The units for reading bytes.
-pub(crate) fn looked_at(bytes: usize) -> u64 {
-    (bytes as u64).saturating_mul(KIB_READ_UNITS) / 1_024
-}
-
-/// The units for returning a part of a value of this length at most.
-pub(crate) fn returned(length: usize, start: i64, end: i64) -> u64 {
-    // With an offset from the end, it may be the whole value.
-    let asked = match start >= 0 && end >= 0 {
-        true => end.saturating_sub(start).saturating_add(1).max(0),
-        false => i64::MAX,
-    };
-    copied(length.min(usize::try_from(asked).unwrap_or(usize::MAX)))
-}
-
-/// The units for making and for reading a payload of DUMP.
-pub(crate) fn dumped(bytes: usize) -> u64 {
-    (bytes as u64).saturating_mul(KIB_DUMPED_UNITS) / 1_024
-}
 
 /// The units of a batch, without those that depend on the lengths of values.
 pub(crate) fn units_of(batch: &Batch<'_>, databases: &Databases, mut map: DatabaseMap) -> u64 {
@@ -105,7 +60,7 @@ pub(crate) fn units_of(batch: &Batch<'_>, databases: &Databases, mut map: Databa
     let mut units = batch.other_units.saturating_add(batch.watches.len() as u64 * WATCH_UNITS);
     for (database, command) in batch.commands {
         let scope = command.scope();
-        map = scope.map_after(map, databases);
+        map = map_after(scope, map, databases);
         let index = map.index(*database);
         units = units.saturating_add(match scope {
             Scope::Databases(Across::ClearAll { .. }) => (0..DATABASES).map(clear).sum(),
@@ -133,7 +88,7 @@ fn used(batch: &Batch<'_>, databases: &Databases, mut map: DatabaseMap) -> [bool
     batch.watches.iter().for_each(|watch| note(map.index(watch.database)));
     for (database, command) in batch.commands {
         let scope = command.scope();
-        map = scope.map_after(map, databases);
+        map = map_after(scope, map, databases);
         match scope {
             Scope::Key(_) | Scope::Keys(_) | Scope::Script(_) | Scope::Database => {
                 note(map.index(*database));
@@ -149,97 +104,6 @@ fn used(batch: &Batch<'_>, databases: &Databases, mut map: DatabaseMap) -> [bool
         }
     }
     used
-}
-
-/// What a command does with the values that its keys have.
-enum Values {
-    /// Nothing, or no more than the units of the command contain: it looks at a record, removes it,
-    /// gives its value to another one, or reads a number, a HyperLogLog or as many bytes as the
-    /// command brings along.
-    Unread,
-    /// It returns them.
-    Returned,
-    /// It returns a part.
-    Part { start: i64, end: i64 },
-    /// It may copy them, and fill them with zeroes up to this length.
-    Changed { zeroes_until: usize },
-    /// It reads and copies this number of bytes.
-    Fields { bytes: usize },
-    /// It reads their bits.
-    LookedAt,
-    /// It makes a payload of them.
-    Dumped,
-    /// It reads those of all keys but the first one, and stores one that is as long as the longest.
-    Combined,
-}
-
-fn values(command: &Command<'_>) -> Values {
-    let changed = |zeroes_until: u64| Values::Changed {
-        zeroes_until: usize::try_from(zeroes_until).unwrap_or(usize::MAX),
-    };
-    match *command {
-        Command::Get { .. }
-        | Command::GetMany { .. }
-        | Command::Lease { .. }
-        | Command::Take { .. }
-        | Command::GetAndExpire { .. }
-        | Command::Lcs { .. }
-        | Command::Set(Set { return_old: true, .. })
-        | Command::ReplaceIf { return_old: true, .. } => Values::Returned,
-        Command::GetRange { start, end, .. } => Values::Part { start, end },
-        Command::Concat { .. } => changed(0),
-        Command::SetRange { offset, .. } => changed(offset),
-        Command::SetBit { offset, .. } => changed(offset / 8),
-        Command::BitFields { words, writes, .. } => {
-            let fields = Fields::of(words, usize::MAX).unwrap_or_default();
-            match writes {
-                true => Values::Changed { zeroes_until: fields.length() },
-                false => Values::Fields { bytes: fields.bytes() },
-            }
-        }
-        Command::BitCount { .. } | Command::BitPosition { .. } => Values::LookedAt,
-        Command::Dump { .. } => Values::Dumped,
-        Command::BitOperation { .. } => Values::Combined,
-        Command::Set(_)
-        | Command::SetMany { .. }
-        | Command::Restore { .. }
-        | Command::CompareValue { .. }
-        | Command::ReplaceIf { .. }
-        | Command::Length { .. }
-        | Command::GetBit { .. }
-        | Command::Exists { .. }
-        | Command::Expiry { .. }
-        | Command::MemoryUsage { .. }
-        | Command::Increment(_)
-        | Command::IncrementFloat { .. }
-        | Command::IncrementBinary { .. }
-        | Command::IncrementFraction { .. }
-        | Command::AddToSketch { .. }
-        | Command::CountSketches { .. }
-        | Command::MergeSketches { .. }
-        | Command::Delete { .. }
-        | Command::DeleteIf { .. }
-        | Command::Invalidate { .. }
-        | Command::Expire { .. }
-        | Command::NoteAccess { .. }
-        | Command::StoreNothing { .. }
-        | Command::Rename { .. }
-        | Command::Copy { .. }
-        | Command::Move { .. }
-        | Command::Clear { .. }
-        | Command::ClearAll { .. }
-        | Command::Swap { .. }
-        // They concern a database, and not the values of some keys.
-        | Command::Count
-        | Command::Scan { .. }
-        | Command::Range { .. }
-        | Command::Sweep { .. }
-        | Command::Keys { .. }
-        | Command::KeysOfSlot { .. }
-        | Command::RandomKey { .. }
-        // Its commands are counted one by one.
-        | Command::Script(_) => Values::Unread,
-    }
 }
 
 /// How the units for values are counted.
@@ -258,32 +122,33 @@ fn units_of_values(
     length: impl Fn(&[u8]) -> usize,
     counting: &Counting,
 ) -> u64 {
-    let values = values(command);
-    if matches!(values, Values::Unread) || matches!(values, Values::Returned if !counting.copies) {
+    let reads = command.reads();
+    if reads == Reads::Nothing || (reads == Reads::Returned && !counting.copies) {
         return 0;
     }
     let mut units = 0_u64;
-    let (mut longest, mut is_destination) = (0, matches!(values, Values::Combined));
+    let (mut longest, mut is_destination) = (0, reads == Reads::Combined);
     command.scope().each_key(|key| {
         if std::mem::take(&mut is_destination) || units >= counting.enough {
             return;
         }
         let length = length(key);
         longest = longest.max(length);
-        units = units.saturating_add(match values {
-            Values::Unread => 0,
-            Values::Returned => copied(length),
-            Values::Part { start, end } => returned(length, start, end),
-            Values::Changed { zeroes_until } => {
+        units = units.saturating_add(match reads {
+            Reads::Nothing => 0,
+            Reads::Returned => copied(length),
+            Reads::Part { start, end } => returned(length, start, end),
+            Reads::Changed { zeroes_until } => {
+                let zeroes_until = usize::try_from(zeroes_until).unwrap_or(usize::MAX);
                 let zeroes = zeroes_until.saturating_sub(length).min(counting.value_bytes_max);
                 copied(length).saturating_add(written(zeroes))
             }
-            Values::Fields { bytes } => copied(bytes),
-            Values::LookedAt | Values::Combined => looked_at(length),
-            Values::Dumped => dumped(length),
+            Reads::Fields { bytes } => copied(bytes),
+            Reads::Bits | Reads::Combined => looked_at(length),
+            Reads::Dumped => dumped(length),
         });
     });
-    let stored = if matches!(values, Values::Combined) { copied(longest) } else { 0 };
+    let stored = if reads == Reads::Combined { copied(longest) } else { 0 };
     units.saturating_add(stored)
 }
 
@@ -314,7 +179,7 @@ pub fn probable_units(batch: &Batch<'_>, databases: &Databases, enough: u64) -> 
             break;
         }
         units = units.saturating_add(match command {
-            Command::Script(script) => probable_script_units(script, databases),
+            Command::Script(ScriptCommand::Run(script)) => probable_script_units(script, databases),
             _ if *database >= DATABASES => 1,
             _ => estimated_units(command, databases.table(*database), enough),
         });
@@ -329,15 +194,9 @@ pub fn probable_script_units(script: &Script<'_>, databases: &Databases) -> u64 
     units_of_script(script).saturating_add(steps)
 }
 
-/// The units of a script without its steps.
-fn units_of_script(script: &Script<'_>) -> u64 {
-    let bytes = script.words.iter().map(|word| word.len()).sum::<usize>();
-    SCRIPT_UNITS + script.words.len() as u64 + copied(bytes + script.source.len())
-}
-
 /// The units of a command, without those that depend on records.
 pub fn own_units(command: &Command<'_>) -> u64 {
-    units_on(command, 0, 1)
+    command.units(TableSize::UNKNOWN)
 }
 
 /// The units of a command of a script, which gets copies of the values that are returned.
@@ -347,84 +206,9 @@ pub(crate) fn units_in_script(
     value_bytes_max: usize,
 ) -> u64 {
     let counting = Counting { copies: true, value_bytes_max, enough: u64::MAX };
-    units_on(command, 0, 1).saturating_add(units_of_values(command, length, &counting))
+    command.units(TableSize::UNKNOWN).saturating_add(units_of_values(command, length, &counting))
 }
 
 fn units_of_command(command: &Command<'_>, table: &Table) -> u64 {
-    units_on(command, table.len(), table.shards() as u64)
-}
-
-/// The units of a command on a table with this number of records and shards.
-fn units_on(command: &Command<'_>, table_len: u64, shards: u64) -> u64 {
-    let records = |records: u64| TABLE_UNITS + records.min(table_len).saturating_mul(RECORD_UNITS);
-    match *command {
-        Command::Set(ref set) => 1 + copied(set.value.len()),
-        Command::SetMany { pairs, .. } => {
-            pairs.iter().map(|(_, value)| PAIR_UNITS + copied(value.len())).sum()
-        }
-        Command::Concat { bytes, .. } | Command::SetRange { bytes, .. } => 1 + copied(bytes.len()),
-        Command::CompareValue { old, new, .. } => {
-            1 + copied(old.map_or(0, <[u8]>::len) + new.map_or(0, <[u8]>::len))
-        }
-        Command::ReplaceIf { value, new, .. } => {
-            1 + copied(value.len() + new.map_or(0, <[u8]>::len))
-        }
-        // Its own work is bounded by its steps, which all scripts of a batch share.
-        Command::Script(ref script) => units_of_script(script),
-        Command::Rename { .. } | Command::Copy { .. } | Command::Move { .. } => 3,
-        Command::GetMany { keys } | Command::Exists { keys } | Command::NoteAccess { keys } => {
-            keys.len() as u64
-        }
-        Command::Delete { keys } => 2 * keys.len() as u64,
-        Command::Take { .. } => 2,
-        Command::Lcs { .. } => LCS_UNITS,
-        Command::BitOperation { keys, .. } => 2 * keys.len() as u64,
-        Command::BitFields { words, .. } => 1 + words.len() as u64,
-        Command::AddToSketch { elements, .. } => {
-            let bytes: usize = elements.iter().map(|element| element.len()).sum();
-            SKETCH_UNITS + elements.len() as u64 * ELEMENT_UNITS + copied(bytes)
-        }
-        Command::CountSketches { keys } | Command::MergeSketches { keys } => {
-            (1 + keys.len() as u64).saturating_mul(SKETCH_UNITS)
-        }
-        Command::Restore { payload, .. } => {
-            1 + dumped(payload.len().max(dump::value_length(payload)))
-        }
-        Command::StoreNothing { .. } => 3,
-        Command::Count => TABLE_UNITS,
-        Command::Scan { count, .. } => {
-            // SCAN visits whole shards, some of which are twice as full as others.
-            let shard = 2 * table_len / shards;
-            records((count.min(SCAN_RECORDS_MAX) as u64).saturating_add(shard))
-        }
-        Command::Range { count, .. } => {
-            records((count as u64).saturating_mul(2).saturating_add(BATCH_RANGE_SPARE_KEYS))
-        }
-        Command::Keys { .. } | Command::KeysOfSlot { .. } => records(u64::MAX),
-        // It picks shards at random until it finds one that is not empty.
-        Command::RandomKey { .. } => TABLE_UNITS,
-        Command::Get { .. }
-        | Command::Length { .. }
-        | Command::GetRange { .. }
-        | Command::GetBit { .. }
-        | Command::BitCount { .. }
-        | Command::BitPosition { .. }
-        | Command::Dump { .. }
-        | Command::Expiry { .. }
-        | Command::MemoryUsage { .. }
-        | Command::Lease { .. }
-        | Command::SetBit { .. }
-        | Command::Increment(_)
-        | Command::IncrementFloat { .. }
-        | Command::IncrementBinary { .. }
-        | Command::IncrementFraction { .. }
-        | Command::DeleteIf { .. }
-        | Command::Invalidate { .. }
-        | Command::GetAndExpire { .. }
-        | Command::Expire { .. }
-        | Command::Sweep { .. }
-        | Command::Swap { .. } => 1,
-        // `units_of` counts these, because it knows whether a table is empty.
-        Command::Clear { .. } | Command::ClearAll { .. } => 1,
-    }
+    command.units(TableSize::of(table))
 }

@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 
 use todana_command::cause::{self, Writer};
 use todana_command::{
-    Access, Command, Context, Databases, Error, LONG_UNITS, NullReply, Refusal, Reply, Scratch,
-    Status, Tape, decode_batch, estimated_units, execute, execute_logged_batch,
-    execute_logged_batch_on, execute_on, probable_script_units,
+    Access, Command, Context, DatabaseCommand, Databases, Error, LONG_UNITS, NullReply, Refusal,
+    Reply, Scratch, ScriptCommand, Status, Tape, decode_batch, estimated_units, execute,
+    execute_logged_batch, execute_logged_batch_on, execute_on, probable_script_units,
 };
 use todana_table::{Keyspace, PREFETCH_KEYS_MAX, Table};
 
@@ -681,7 +681,11 @@ impl Execution<'_> {
             }
             Kind::DropTable => {
                 let units = |named: &Arc<NamedTable>| {
-                    estimated_units(&Command::Clear { at_ms: None }, named.table(), LONG_UNITS)
+                    estimated_units(
+                        &Command::Database(DatabaseCommand::Clear { at_ms: None }),
+                        named.table(),
+                        LONG_UNITS,
+                    )
                 };
                 if !self.admits(self.tables.by_name(record.body).map_or(1, units)) {
                     return Executed::Long;
@@ -735,7 +739,7 @@ impl Execution<'_> {
 
     #[inline]
     fn units_of(&self, home: u64, command: &Command<'_>) -> u64 {
-        if let Command::Script(script) = command {
+        if let Command::Script(ScriptCommand::Run(script)) = command {
             return probable_script_units(script, self.around.databases);
         }
         self.table(home).map_or(1, |table| estimated_units(command, table, LONG_UNITS))

@@ -340,6 +340,7 @@ mod tests {
     use todana_command::{Scratch, Set};
 
     use super::*;
+    use todana_command::StringCommand;
 
     /// The first record, which is whole.
     fn first(bytes: &[u8]) -> (Record<'_>, &[u8]) {
@@ -352,14 +353,14 @@ mod tests {
     #[test]
     fn the_example_of_the_documentation() {
         let mut bytes = Vec::new();
-        put_command(&mut bytes, 0, &Command::Set(Set::new(b"a", b"b")));
+        put_command(&mut bytes, 0, &Command::String(StringCommand::Set(Set::new(b"a", b"b"))));
         let expected = [0, 12, 0, 0, 0, 0, 1, 12, 1, b'a', 1, b'b', 0, 0, 0, 0, 0];
         assert_eq!(bytes, expected);
     }
 
     #[test]
     fn records_are_read_in_the_order_in_which_they_were_put() {
-        let (get, order) = (Command::Get { key: b"k" }, KeyOrder::default());
+        let (get, order) = (Command::String(StringCommand::Get { key: b"k" }), KeyOrder::default());
         let options = TableOptions { order: Some(order), shards: Some(64), opaque: b"rest" };
         let mut bytes = Vec::new();
         put_command(&mut bytes, 300, &get);
@@ -388,7 +389,7 @@ mod tests {
 
     #[test]
     fn a_command_may_have_a_limit_of_its_own() {
-        let (get, mut bytes) = (Command::Get { key: b"k" }, Vec::new());
+        let (get, mut bytes) = (Command::String(StringCommand::Get { key: b"k" }), Vec::new());
         put_command_within(&mut bytes, 0, &get, 300);
         let (record, _) = first(&bytes);
         let mut scratch = Scratch::default();

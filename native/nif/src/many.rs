@@ -9,7 +9,7 @@ use crate::submit::{self, Form, Shape};
 use crate::{atoms, point, single, tables};
 use rustler::{Encoder, Env, Term};
 use std::time::{Duration, Instant};
-use todana_command::{Command, Condition, Set};
+use todana_command::{Command, Condition, KeyCommand, Set, StringCommand};
 
 /// Duration of one slice.
 const SLICE: Duration = Duration::from_micros(500);
@@ -154,7 +154,7 @@ fn put_many<'a>(
         // SAFETY: the pair is part of this call's argument.
         let (key, value, bytes) =
             unsafe { pair_of(store, raw_env, pair, 0, &mut key_buffer, &mut value_buffer)? };
-        let command = Command::Set(Set {
+        let command = Command::String(StringCommand::Set(Set {
             key,
             value,
             flags: 0,
@@ -162,7 +162,7 @@ fn put_many<'a>(
             expires,
             return_old: false,
             track_access: false,
-        });
+        }));
         let mut answers = Answers::default();
         store.execute(&command, &mut answers);
         match answers.only() {
@@ -274,7 +274,7 @@ fn set_many<'a>(
     let borrowed: Vec<(&[u8], &[u8])> =
         owned.iter().map(|(key, value)| (key.as_slice(), value.as_slice())).collect();
     let condition = if if_absent { Condition::IfAbsent } else { Condition::Always };
-    let command = Command::SetMany { pairs: &borrowed, condition, expires };
+    let command = Command::String(StringCommand::SetMany { pairs: &borrowed, condition, expires });
     let answer = if store.is_durable() {
         submit::submit(env, store, form, Shape::Fact, |records| records.put(&command))
     } else {
@@ -304,7 +304,7 @@ fn delete_many<'a>(env: Env<'a>, table: Term<'a>, keys: Term<'a>, deleted: u64) 
         // SAFETY: the key is part of this call's argument.
         let bytes = unsafe { codec::key(store, raw_env, key, 0, &mut buffer)? };
         let mut answers = Answers::default();
-        store.execute(&Command::Delete { keys: &[bytes] }, &mut answers);
+        store.execute(&Command::Key(KeyCommand::Delete { keys: &[bytes] }), &mut answers);
         if let Answer::Integer(number) = answers.only() {
             deleted += number.unsigned_abs();
         }
@@ -340,7 +340,7 @@ fn remove_many<'a>(
         rest = tail;
     }
     let borrowed: Vec<&[u8]> = owned.iter().map(Vec::as_slice).collect();
-    let command = Command::Delete { keys: &borrowed };
+    let command = Command::Key(KeyCommand::Delete { keys: &borrowed });
     let answer = submit::submit(env, store, form, Shape::Number, |records| records.put(&command));
     // SAFETY: the term was made in this environment.
     Ok(unsafe { Term::new(env, reply::fact(raw_env, answer)) })

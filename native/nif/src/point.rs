@@ -1,7 +1,7 @@
 //! The functions that are called most, without rustler's wrapper.
 //!
 //! The wrapper took about 10 ns of a call (OTP 29, rustler 0.39), an eighth of a `get`. What the
-//! calls take now is in docs/benchmarks.md.
+//! calls take now is in docs/measured/benchmarks.md.
 
 use crate::atoms;
 use crate::codec::{self, EncodeBuffer, Misuse};
@@ -14,7 +14,9 @@ use rustler::codegen_runtime::inventory;
 use rustler::{Env, Nif};
 use std::ffi::{c_char, c_int};
 use std::mem::MaybeUninit;
-use todana_command::{Command, Condition, Delta, Error, Expires, Increment, Reply, Set};
+use todana_command::{
+    Command, Condition, Delta, Error, Expires, Increment, Reply, Set, StringCommand,
+};
 use todana_table::{Entry, Full};
 
 macro_rules! plain_nif {
@@ -356,7 +358,7 @@ unsafe fn submit_value(store: &Store, env: RawEnv, arguments: &[Raw], form: Form
     unsafe {
         with_set(store, env, arguments, form.bits, |set| {
             let env = Env::new(&(), env);
-            let command = Command::Set(set);
+            let command = Command::String(StringCommand::Set(set));
             submit::submit(env, store, form, Shape::Fact, |records| records.put(&command))
         })
     }

@@ -10,7 +10,8 @@ use crate::{atoms, tables, values};
 use rustler::types::atom::Atom;
 use rustler::{Encoder, Env, Term};
 use todana_command::{
-    Command, Condition, Delta, ExpireWhen, Expires, Increment, Initial, KeyState, Refusal, Set,
+    Command, Condition, Delta, ExpireWhen, Expires, Increment, Initial, KeyCommand, KeyState,
+    Refusal, Set, StringCommand,
 };
 use todana_table::Entry;
 
@@ -92,7 +93,7 @@ fn change_key<'a>(
         submit::submit(env, store, form, shape, |records| {
             records.put(command);
             if let Shape::Expired = shape {
-                records.put_read(&Command::Expiry { key });
+                records.put_read(&Command::Key(KeyCommand::Expiry { key }));
             }
         })
     })
@@ -210,7 +211,7 @@ fn set<'a>(
     let (raw_env, value, bits) = (env.as_c_arg(), value.as_c_arg(), form.bits);
     // SAFETY: the term belongs to the present call, and so does the buffer.
     let value = unsafe { codec::value(store, raw_env, value, bits, 3, &mut value_buffer)? };
-    let command = Command::Set(Set {
+    let command = Command::String(StringCommand::Set(Set {
         key,
         value,
         flags,
@@ -218,7 +219,7 @@ fn set<'a>(
         expires: expires(store, expiry).ok_or(bad_option(OPTIONS))?,
         return_old: false,
         track_access: false,
-    });
+    }));
     if store.is_durable() {
         let records = |records: &mut submit::Records<'_>| records.put(&command);
         return Ok(submit::submit(env, store, form, Shape::Stored, records));
@@ -279,7 +280,7 @@ fn take<'a>(env: Env<'a>, table: Term<'a>, key: Term<'a>, form: Form<'a>) -> Ter
         Ok(store) if store.is_durable() => {
             let shape = Shape::Taken(store.codec);
             let answer = change_key(env, table, key, form, shape, |key, run| {
-                Ok(run(&Command::Take { key }))
+                Ok(run(&Command::String(StringCommand::Take { key })))
             });
             return fact(env, answer);
         }
@@ -316,11 +317,11 @@ fn delete<'a>(
 ) -> Term<'a> {
     let answer = change_key(env, table, key, form, Shape::Removed, |key, run| {
         Ok(match condition(only).ok_or(bad_option(3))? {
-            Condition::Always => match run(&Command::Delete { keys: &[key] }) {
+            Condition::Always => match run(&Command::Key(KeyCommand::Delete { keys: &[key] })) {
                 Answer::Integer(number) => Answer::Flag(number > 0),
                 answer => answer,
             },
-            condition => match run(&Command::DeleteIf { key, condition }) {
+            condition => match run(&Command::Key(KeyCommand::DeleteIf { key, condition })) {
                 Answer::Refused(Refusal::Absent) => Answer::None,
                 answer => answer,
             },
@@ -332,7 +333,9 @@ fn delete<'a>(
 /// `expiry(Table, Key, Form) -> {ok, ExpiresAtMs | infinity} | error`
 #[rustler::nif]
 fn expiry<'a>(env: Env<'a>, table: Term<'a>, key: Term<'a>, form: u32) -> Term<'a> {
-    let answer = on_key(env, table, key, form, |key, run| Ok(run(&Command::Expiry { key })));
+    let answer = on_key(env, table, key, form, |key, run| {
+        Ok(run(&Command::Key(KeyCommand::Expiry { key })))
+    });
     match answer {
         Ok(Answer::Expiry(at_ms)) => {
             let at_ms = wrap(env, reply::expiry(env.as_c_arg(), at_ms));
@@ -358,11 +361,11 @@ fn expire<'a>(
             // exists. They differ if it had no expiry already, and is to have none.
             let when = ExpireWhen::default();
             Ok(loop {
-                match run(&Command::Expire { key, expires, when }) {
+                match run(&Command::Key(KeyCommand::Expire { key, expires, when })) {
                     Answer::Flag(false) if expires == Expires::Never => (),
                     answer => break answer,
                 }
-                match run(&Command::Expiry { key }) {
+                match run(&Command::Key(KeyCommand::Expiry { key })) {
                     // Another process set one in between.
                     Answer::Expiry(Some(_)) => (),
                     Answer::Expiry(None) => break Answer::Done,
@@ -420,14 +423,14 @@ fn increment<'a>(
         }
     };
     change_key(env, table, key, form, Shape::Counted, |key, run| {
-        Ok(run(&Command::Increment(Increment {
+        Ok(run(&Command::String(StringCommand::Increment(Increment {
             key,
             delta: Delta::Signed(delta),
             initial,
             condition: Condition::Always,
             expires: Expires::Keep,
             track_access: false,
-        })))
+        }))))
     })
 }
 

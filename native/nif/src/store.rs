@@ -9,8 +9,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use todana_command::{
-    Command, Context, Databases, Expires, Increment, KeyState, Place, Reply, Set, Transaction,
-    Uncommitted, VALUE_BYTES_MAX,
+    Command, Context, Databases, Expires, Increment, KeyState, Place, Reply, Set, StringCommand,
+    Transaction, Uncommitted, VALUE_BYTES_MAX,
 };
 use todana_group::NamedTable;
 use todana_table::{Entry, Lent, Limits, Observer, Options, Table, Time, TooManyObservers};
@@ -255,7 +255,9 @@ impl Store {
     pub(crate) fn set<R: Reply>(&self, set: Set<'_>, reply: &mut R) {
         match &self.backing {
             Backing::Own(table) => todana_command::set_in_table(table, &set, self.tick(), reply),
-            _ => self.execute_at(self.tick().ms(), &Command::Set(set), reply),
+            _ => {
+                self.execute_at(self.tick().ms(), &Command::String(StringCommand::Set(set)), reply)
+            }
         }
     }
 
@@ -283,7 +285,11 @@ impl Store {
                 todana_command::increment_in_table(table, &increment, self.tick(), reply)
             }
             _ => {
-                self.execute_at(self.tick().ms(), &Command::Increment(increment), reply);
+                self.execute_at(
+                    self.tick().ms(),
+                    &Command::String(StringCommand::Increment(increment)),
+                    reply,
+                );
                 None
             }
         }

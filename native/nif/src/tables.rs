@@ -29,7 +29,7 @@ use rustler::{Encoder, Env, Term};
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
-use todana_command::Command;
+use todana_command::{Command, DatabaseCommand};
 use todana_group::record::TableOptions;
 use todana_table::{Keyspace, Limits, Options, WhenFull};
 
@@ -544,8 +544,8 @@ fn clear<'a>(env: Env<'a>, handle: Term<'a>, form: Form<'a>) -> Term<'a> {
             submit::term(
                 env,
                 submit::submit(env, store, form, Shape::Number, |records| {
-                    records.put(&Command::Count);
-                    records.put(&Command::Clear { at_ms: None });
+                    records.put(&Command::Database(DatabaseCommand::Count));
+                    records.put(&Command::Database(DatabaseCommand::Clear { at_ms: None }));
                 }),
             )
         }

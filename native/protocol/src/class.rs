@@ -1,7 +1,7 @@
 //! What requests do to records, row by row.
 //!
-//! Each protocol has a table of its requests. This is the class of each row; a row without one does
-//! not compile. What a command does to records is decided by
+//! Each protocol has a table of its requests. This is the class of each row: in that of RESP it
+//! follows from flags, in the others it is a column. What a command does to records is decided by
 //! [`Command::access`](todana_command::Command::access) alone; the tests of each protocol compare
 //! the two on databases that are durable.
 

@@ -13,6 +13,9 @@ use crate::slot::Slot;
 /// Unless stated otherwise, closures given to a [`Table`](crate::Table) run under a shard's lock:
 /// they must not call the same table.
 pub trait Keyspace {
+    /// Whether locks are held, so that others wait until the caller has done all its work.
+    const IS_LOCKED: bool = false;
+
     /// Reads one entry. A large entry is counted and read after the lock is released, so `read` may
     /// copy at leisure.
     fn read<R>(&self, key: &[u8], now_ms: u64, read: impl FnOnce(Option<Entry<'_>>) -> R) -> R;

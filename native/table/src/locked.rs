@@ -201,6 +201,8 @@ impl<'a> Held<'a> {
 }
 
 impl Keyspace for Locked<'_> {
+    const IS_LOCKED: bool = true;
+
     fn read<R>(&self, key: &[u8], now_ms: u64, read: impl FnOnce(Option<Entry<'_>>) -> R) -> R {
         let (hash, held) = self.find(key);
         let mut records = held.borrow_mut();

@@ -1,11 +1,11 @@
 //! The classes of commands, and what commands that read leave unchanged.
 
-use crate::dice::{Dice, KEYS, VARIANTS};
 use crate::recorder::{Recorder, Store};
 use proptest::prelude::*;
+use todana_command::testing::{Dice, KEYS, numbers};
 use todana_command::{
-    Access, Command, Condition, DATABASES, Databases, Expires, LeaseOptions, Set, execute,
-    execute_lease_read,
+    Access, Command, Condition, DATABASES, Databases, Expires, KeyCommand, LeaseCommand,
+    LeaseOptions, Set, StringCommand, execute, execute_lease_read,
 };
 use todana_table::{Keyspace, Table};
 
@@ -51,15 +51,17 @@ fn filled(seed: u64) -> Store {
     let (mut store, mut dice) = (Store::new(), Dice(seed));
     for key in KEYS {
         let track_access = dice.bit();
-        store.run(Command::Set(Set { track_access, ..Set::new(key, b"127") }));
+        store.run(Command::String(StringCommand::Set(Set {
+            track_access,
+            ..Set::new(key, b"127")
+        })));
         if dice.bit() {
             let (condition, expires) = (Condition::Always, Expires::Keep);
-            store.run(Command::Invalidate { key, condition, expires });
+            store.run(Command::Lease(LeaseCommand::Invalidate { key, condition, expires }));
         }
     }
     for _ in 0..20 {
-        let variant = dice.one_of(VARIANTS);
-        let command = dice.command(variant);
+        let command = dice.any_command();
         if command.access() == Access::Write {
             store.all_in(dice.below(2), command);
         }
@@ -71,8 +73,8 @@ proptest! {
     #[test]
     fn reads_change_nothing(seed: u64) {
         let (mut store, mut dice) = (filled(seed), Dice(!seed));
-        for &variant in VARIANTS {
-            let command = dice.command(variant);
+        for number in numbers() {
+            let command = dice.command(number);
             let before = states(&store.databases, store.now_ms);
             match command.access() {
                 Access::Read | Access::Walk => {
@@ -92,7 +94,7 @@ proptest! {
     #[test]
     fn a_lease_is_a_read_where_it_changes_nothing(seed: u64) {
         let (store, mut dice) = (filled(seed), Dice(!seed));
-        let command = Command::Lease { key: dice.key(), options: dice.lease_options() };
+        let command = Command::Lease(LeaseCommand::Get { key: dice.key(), options: dice.any() });
         let (databases, context) = (&store.databases, store.context());
         let [mut read, mut executed] = [Recorder::default(), Recorder::default()];
         let is_read = execute_lease_read(databases, 0, &command, context, &mut read);
@@ -121,21 +123,24 @@ fn a_lease_that_wins_is_no_read() {
     let key = b"k";
     let read = |store: &Store, options| {
         let (mut reply, context) = (Recorder::default(), store.context());
-        let lease = Command::Lease { key, options };
+        let lease = Command::Lease(LeaseCommand::Get { key, options });
         execute_lease_read(&store.databases, 0, &lease, context, &mut reply)
     };
     let vivify = LeaseOptions { vivify: Some(Expires::Never), ..LeaseOptions::default() };
     assert!(!read(&store, vivify), "it would create the record");
     assert!(read(&store, LeaseOptions::default()), "there is nothing to read");
 
-    store.run(Command::Set(Set { expires: Expires::After(5_000), ..Set::new(key, b"v") }));
+    store.run(Command::String(StringCommand::Set(Set {
+        expires: Expires::After(5_000),
+        ..Set::new(key, b"v")
+    })));
     assert!(read(&store, vivify));
     let touch = LeaseOptions { touch: Some(Expires::Never), ..LeaseOptions::default() };
     assert!(!read(&store, touch), "it would change the expiry");
     let recache = LeaseOptions { recache_below_ms: Some(5_001), ..LeaseOptions::default() };
     assert!(!read(&store, recache), "it would win");
     assert!(read(&store, LeaseOptions { never_win: true, ..recache }));
-    store.run(Command::Lease { key, options: recache });
+    store.run(Command::Lease(LeaseCommand::Get { key, options: recache }));
     assert!(read(&store, recache), "another one has won");
 }
 
@@ -143,15 +148,16 @@ fn a_lease_that_wins_is_no_read() {
 fn a_command_of_many_keys_is_no_point_read() {
     let keys = vec![&b"k"[..]; 65];
     for (keys, access) in [(&keys[..64], Access::Read), (&keys[..], Access::Walk)] {
-        assert_eq!(Command::GetMany { keys }.access(), access);
-        assert_eq!(Command::Exists { keys }.access(), access);
-        assert_eq!(Command::NoteAccess { keys }.access(), access);
+        assert_eq!(Command::String(StringCommand::GetMany { keys }).access(), access);
+        assert_eq!(Command::Key(KeyCommand::Exists { keys }).access(), access);
+        assert_eq!(Command::Key(KeyCommand::NoteAccess { keys }).access(), access);
     }
 }
 
 #[test]
 fn a_new_expiry_makes_a_write_of_a_read() {
-    let read = |expires| Command::GetAndExpire { key: b"k", expires }.access();
+    let read =
+        |expires| Command::String(StringCommand::GetAndExpire { key: b"k", expires }).access();
     assert_eq!(read(Expires::Keep), Access::Read);
     assert_eq!(read(Expires::After(1)), Access::Write);
 }
@@ -163,7 +169,7 @@ fn a_relative_expiry_begins_when_the_write_is_executed() {
     for (expires, at_ms) in [(Expires::After(250), 1_002_750), (Expires::AfterSecond(7), 1_010_000)]
     {
         store.now_ms = 1_002_500;
-        store.run(Command::Set(Set { expires, ..Set::new(b"k", b"v") }));
+        store.run(Command::String(StringCommand::Set(Set { expires, ..Set::new(b"k", b"v") })));
         let table = store.databases.table(0);
         let stored = table.read(b"k", store.now_ms, |entry| entry.unwrap().expires_at_ms());
         assert_eq!(stored, Some(at_ms));

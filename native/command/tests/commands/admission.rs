@@ -4,8 +4,9 @@ use crate::recorder::{Answer, Recorder, Store};
 use proptest::prelude::*;
 use std::sync::Arc;
 use todana_command::{
-    BATCH_UNITS_MAX, Batch, Command, Condition, Databases, Delta, Error, Expires, Inadmissible,
-    Increment, Initial, LcsWant, Set, Side, Unit, execute_batch, watch,
+    BATCH_UNITS_MAX, Batch, BitsCommand, Command, Condition, DatabaseCommand, Databases, Delta,
+    Error, Expires, Inadmissible, Increment, Initial, KeyCommand, LcsWant, Set, Side,
+    StringCommand, Unit, execute_batch, watch,
 };
 use todana_table::{Budget, Growth, Keyspace, Limits, Meta, Options, WhenFull, entry_bytes};
 
@@ -22,7 +23,14 @@ fn in_database(command: Command<'_>, count: usize) -> Vec<(usize, Command<'_>)> 
 
 fn append<'a>(key: &'a [u8], bytes: &'a [u8]) -> Command<'a> {
     let (condition, expires) = (Condition::Always, Expires::Keep);
-    Command::Concat { key, bytes, side: Side::Append, create: true, condition, expires }
+    Command::String(StringCommand::Concat {
+        key,
+        bytes,
+        side: Side::Append,
+        create: true,
+        condition,
+        expires,
+    })
 }
 
 fn too_much(store: &Store, command: &Command<'_>, count: usize) {
@@ -36,18 +44,21 @@ fn too_much(store: &Store, command: &Command<'_>, count: usize) {
 fn commands_on_single_keys_are_a_unit_each() {
     let store = Store::new();
     let most = usize::try_from(BATCH_UNITS_MAX).unwrap();
-    for command in [Command::Get { key: b"k" }, Command::Set(Set::new(b"k", b"v"))] {
+    for command in [
+        Command::String(StringCommand::Get { key: b"k" }),
+        Command::String(StringCommand::Set(Set::new(b"k", b"v"))),
+    ] {
         assert_eq!(run(&store, &in_database(command.clone(), most)).map(|it| it.len()), Ok(most));
         too_much(&store, &command, most + 1);
     }
-    let delete = Command::Delete { keys: &[b"k"] };
+    let delete = Command::Key(KeyCommand::Delete { keys: &[b"k"] });
     assert!(run(&store, &in_database(delete.clone(), most / 2)).is_ok());
     too_much(&store, &delete, most / 2 + 1);
     let keys = vec![&b"k"[..]; most];
-    too_much(&store, &Command::Exists { keys: &keys }, 2);
+    too_much(&store, &Command::Key(KeyCommand::Exists { keys: &keys }), 2);
     let watch = |_| watch(&store.databases, 0, b"k", store.now_ms);
     let watched: Vec<_> = (0..most / 2).map(watch).collect();
-    let get = [(0, Command::Get { key: b"k" })];
+    let get = [(0, Command::String(StringCommand::Get { key: b"k" }))];
     for (commands, admitted) in [(&get[..0], Ok(true)), (&get, Err(Inadmissible::TooMuchWork))] {
         let batch = Batch { other_units: 0, watches: &watched, commands };
         let (mut recorder, context) = (Recorder::default(), store.context());
@@ -59,8 +70,11 @@ fn commands_on_single_keys_are_a_unit_each() {
 #[test]
 fn a_database_that_the_batch_itself_uses_is_not_cleared_for_nothing() {
     let store = Store { databases: Databases::with_options(&Options::default()), ..Store::new() };
-    let (set, get) = (Command::Set(Set::new(b"k", b"v")), Command::Get { key: b"k" });
-    let clear = Command::Clear { at_ms: None };
+    let (set, get) = (
+        Command::String(StringCommand::Set(Set::new(b"k", b"v"))),
+        Command::String(StringCommand::Get { key: b"k" }),
+    );
+    let clear = Command::Database(DatabaseCommand::Clear { at_ms: None });
     for other in [set, get] {
         let both = |times: usize| vec![[(0, other.clone()), (0, clear.clone())]; times].concat();
         assert!(run(&store, &both(63)).is_ok());
@@ -70,17 +84,18 @@ fn a_database_that_the_batch_itself_uses_is_not_cleared_for_nothing() {
         clears.push((0, other.clone()));
         assert_eq!(run(&store, &clears), Err(Inadmissible::TooMuchWork));
         let swapped = |times: usize| {
-            let swap = (0, Command::Swap { first: 0, second: 1 });
+            let swap = (0, Command::Database(DatabaseCommand::Swap { first: 0, second: 1 }));
             [vec![(1, other.clone()), swap], in_database(clear.clone(), times)].concat()
         };
         assert!(run(&store, &swapped(63)).is_ok());
         assert_eq!(run(&store, &swapped(64)), Err(Inadmissible::TooMuchWork));
     }
-    let copy = Command::Copy { from: b"k", to: b"k", database: Some(0), replace: true };
+    let copy =
+        Command::Key(KeyCommand::Copy { from: b"k", to: b"k", database: Some(0), replace: true });
     let clears = [vec![(1, copy)], in_database(clear.clone(), 64)].concat();
     assert_eq!(run(&store, &clears), Err(Inadmissible::TooMuchWork));
-    let all = Command::ClearAll { at_ms: None };
-    let set = (5, Command::Set(Set::new(b"k", b"v")));
+    let all = Command::Database(DatabaseCommand::ClearAll { at_ms: None });
+    let set = (5, Command::String(StringCommand::Set(Set::new(b"k", b"v"))));
     let with_all = |times: usize| [vec![set.clone()], in_database(all.clone(), times)].concat();
     assert!(run(&store, &with_all(63)).is_ok());
     assert_eq!(run(&store, &with_all(64)), Err(Inadmissible::TooMuchWork));
@@ -103,7 +118,9 @@ fn admits(
 #[test]
 fn a_value_that_was_empty_has_no_room_to_grow_into() {
     let store = Store { value_bytes_max: 64 << 20, ..Store::new() };
-    let far = |key| (0, Command::SetRange { key, offset: (7 << 20) - 1, bytes: b"x" });
+    let far = |key| {
+        (0, Command::String(StringCommand::SetRange { key, offset: (7 << 20) - 1, bytes: b"x" }))
+    };
     let of = |key| [far(key), (0, append(key, b"x"))];
     // Each takes 7,167 units for zeroes, and the first that is appended takes 21,504.
     assert!(run(&store, &[of(b"a"), of(b"b")].concat()).is_ok());
@@ -120,14 +137,22 @@ fn a_value_that_was_empty_has_no_room_to_grow_into() {
 fn zeroes_are_work_in_whatever_room_they_are_written() {
     let mut store = Store { value_bytes_max: 64 << 20, ..Store::new() };
     let large = vec![b'l'; 16 << 20];
-    assert_eq!(store.run(Command::Set(Set::new(b"k", &large))), Answer::Stored);
+    assert_eq!(
+        store.run(Command::String(StringCommand::Set(Set::new(b"k", &large)))),
+        Answer::Stored
+    );
     let grow = (0, append(b"k", b"x"));
-    let fill = (0, Command::SetRange { key: b"k", offset: (20 << 20) - 1, bytes: b"x" });
-    let get = [(0, Command::Get { key: b"other" })];
+    let fill = (
+        0,
+        Command::String(StringCommand::SetRange { key: b"k", offset: (20 << 20) - 1, bytes: b"x" }),
+    );
+    let get = [(0, Command::String(StringCommand::Get { key: b"other" }))];
     admits(&store, &[grow, fill], &get, 65_536 - 3 * (16 << 10) - 2 - 4_095);
     // In a new allocation too, unless the system maps its pages.
-    let far = |offset: u64| [(0, Command::SetBit { key: b"new", offset: 8 * offset, bit: true })];
-    let delete = (0, Command::Delete { keys: &[b"new"] });
+    let far = |offset: u64| {
+        [(0, Command::Bits(BitsCommand::SetBit { key: b"new", offset: 8 * offset, bit: true }))]
+    };
+    let delete = (0, Command::Key(KeyCommand::Delete { keys: &[b"new"] }));
     for (offset, times) in [(200u64 << 10, 322), (33 << 20, 21_845)] {
         admits(&store, &[], &[&far(offset)[..], std::slice::from_ref(&delete)].concat(), times);
     }
@@ -137,7 +162,7 @@ fn zeroes_are_work_in_whatever_room_they_are_written() {
 fn short_values_are_work_each_time_that_they_are_written_anew() {
     let mut store = Store::new();
     store.set("k", &"x".repeat(15 << 10));
-    let bit = [(0, Command::SetBit { key: b"k", offset: 7, bit: true })];
+    let bit = [(0, Command::Bits(BitsCommand::SetBit { key: b"k", offset: 7, bit: true }))];
     admits(&store, &[], &bit, 65_536 / 16);
 }
 
@@ -145,15 +170,23 @@ fn short_values_are_work_each_time_that_they_are_written_anew() {
 fn a_handle_in_a_reply_makes_the_next_edit_copy_the_value() {
     let mut store = Store { value_bytes_max: 64 << 20, ..Store::new() };
     let large = vec![b'l'; 8 << 20];
-    assert_eq!(store.run(Command::Set(Set::new(b"k", &large))), Answer::Stored);
-    let write = (0, Command::SetRange { key: b"k", offset: 0, bytes: b"x" });
-    let get_and_expire = Command::GetAndExpire { key: b"k", expires: Expires::Never };
-    let part = Command::GetRange { key: b"k", start: 0, end: 255 };
-    let many = Command::GetMany { keys: &[b"k"] };
-    for get in [Command::Get { key: b"k" }, many, get_and_expire, part] {
+    assert_eq!(
+        store.run(Command::String(StringCommand::Set(Set::new(b"k", &large)))),
+        Answer::Stored
+    );
+    let write = (0, Command::String(StringCommand::SetRange { key: b"k", offset: 0, bytes: b"x" }));
+    let get_and_expire =
+        Command::String(StringCommand::GetAndExpire { key: b"k", expires: Expires::Never });
+    let part = Command::String(StringCommand::GetRange { key: b"k", start: 0, end: 255 });
+    let many = Command::String(StringCommand::GetMany { keys: &[b"k"] });
+    for get in [Command::String(StringCommand::Get { key: b"k" }), many, get_and_expire, part] {
         admits(&store, &[], &[write.clone(), (0, get)], 2);
     }
-    let lengthen = Command::Expire { key: b"k", expires: Expires::Never, when: Default::default() };
+    let lengthen = Command::Key(KeyCommand::Expire {
+        key: b"k",
+        expires: Expires::Never,
+        when: Default::default(),
+    });
     admits(&store, &[], &[write, (0, lengthen)], (65_536 - 24_576) / 2);
 }
 
@@ -163,8 +196,8 @@ fn an_edit_that_may_pass_the_greatest_length_is_foreseen_all_the_same() {
     store.set("k", &"x".repeat(600_000));
     let most = vec![b'y'; 1_000_000];
     let unless_there = Set { condition: Condition::IfAbsent, ..Set::new(b"k", &most) };
-    let before = [(0, Command::Set(unless_there))];
-    let again = [(0, append(b"k", b"x")), (0, Command::Get { key: b"k" })];
+    let before = [(0, Command::String(StringCommand::Set(unless_there)))];
+    let again = [(0, append(b"k", b"x")), (0, Command::String(StringCommand::Get { key: b"k" }))];
     admits(&store, &before, &again, (65_536 - 1 - 2_929) / (2_929 + 2));
 }
 
@@ -175,13 +208,16 @@ fn a_record_that_is_renamed_has_no_room_of_its_former_key() {
     let mut store = room_for(entry + entry_bytes(60_000, 1, &Meta::default()) + 1_000);
     let value = "v".repeat(60_000);
     store.set("k", &value);
-    assert_eq!(store.run(Command::Set(Set::new(&long, b"v"))), Answer::Stored);
+    assert_eq!(
+        store.run(Command::String(StringCommand::Set(Set::new(&long, b"v")))),
+        Answer::Stored
+    );
     let commands = [
-        (0, Command::Rename { from: &long, to: b"k", if_absent: false }),
-        (0, Command::Set(Set::new(b"k", value.as_bytes()))),
+        (0, Command::Key(KeyCommand::Rename { from: &long, to: b"k", if_absent: false })),
+        (0, Command::String(StringCommand::Set(Set::new(b"k", value.as_bytes())))),
     ];
     assert_eq!(run(&store, &commands), Err(Inadmissible::Full));
-    assert_eq!(store.run(Command::Delete { keys: &[b"k"] }), Answer::Integer(1));
+    assert_eq!(store.run(Command::Key(KeyCommand::Delete { keys: &[b"k"] })), Answer::Integer(1));
     assert_eq!(run(&store, &commands).map(|it| it.len()), Ok(2));
 }
 
@@ -191,48 +227,64 @@ fn commands_on_a_whole_database_cost_by_its_records() {
     for number in 0..5_000 {
         store.set(&number.to_string(), "v");
     }
-    let keys = Command::Keys { pattern: b"1" };
+    let keys = Command::Database(DatabaseCommand::Keys { pattern: b"1" });
     assert_eq!(run(&store, &in_database(keys.clone(), 4)).map(|it| it.len()), Ok(8));
     too_much(&store, &keys, 5);
-    let scan = |count| Command::Scan { cursor: 0, count, pattern: None, values: false };
+    let scan = |count| {
+        Command::Database(DatabaseCommand::Scan { cursor: 0, count, pattern: None, values: false })
+    };
     assert!(run(&store, &in_database(scan(10), 50)).is_ok());
     // COUNT is limited to the records that a page may visit.
     too_much(&store, &scan(usize::MAX), 6);
-    too_much(&store, &Command::Count, 257);
-    too_much(&store, &Command::RandomKey { seed: 7 }, 257);
+    too_much(&store, &Command::Database(DatabaseCommand::Count), 257);
+    too_much(&store, &Command::Database(DatabaseCommand::RandomKey { seed: 7 }), 257);
     let databases = Databases::with_options(&Options::default());
     let mut store = Store { databases, ..Store::new() };
     store.set("k", "v");
-    too_much(&store, &Command::Clear { at_ms: None }, 64);
-    store.run(Command::Clear { at_ms: None });
-    assert!(run(&store, &in_database(Command::Clear { at_ms: None }, 1_000)).is_ok());
+    too_much(&store, &Command::Database(DatabaseCommand::Clear { at_ms: None }), 64);
+    store.run(Command::Database(DatabaseCommand::Clear { at_ms: None }));
+    assert!(
+        run(&store, &in_database(Command::Database(DatabaseCommand::Clear { at_ms: None }), 1_000))
+            .is_ok()
+    );
 }
 
 #[test]
 fn bytes_count_those_of_arguments_and_those_that_are_found() {
     let mut store = Store { value_bytes_max: 64 << 20, ..Store::new() };
     let (mega, large) = (vec![b'm'; 1_000_000], vec![b'l'; 8 << 20]);
-    assert!(run(&store, &in_database(Command::Set(Set::new(b"m", &mega)), 16)).is_ok());
-    too_much(&store, &Command::Set(Set::new(b"m", &mega)), 23);
-    assert_eq!(store.run(Command::Set(Set::new(b"l", &large))), Answer::Stored);
+    assert!(
+        run(&store, &in_database(Command::String(StringCommand::Set(Set::new(b"m", &mega))), 16))
+            .is_ok()
+    );
+    too_much(&store, &Command::String(StringCommand::Set(Set::new(b"m", &mega))), 23);
+    assert_eq!(
+        store.run(Command::String(StringCommand::Set(Set::new(b"l", &large)))),
+        Answer::Stored
+    );
     // The value is copied once and then has spare capacity.
     let answers = run(&store, &in_database(append(b"l", b"x"), 200)).unwrap();
     assert_eq!(answers[199], Answer::Length((8 << 20) + 200));
     // A handle to the old value makes the next write copy it.
     let (copy, bit) = (
-        Command::Copy { from: b"l", to: b"other", database: None, replace: true },
-        Command::SetBit { key: b"l", offset: 0, bit: true },
+        Command::Key(KeyCommand::Copy { from: b"l", to: b"other", database: None, replace: true }),
+        Command::Bits(BitsCommand::SetBit { key: b"l", offset: 0, bit: true }),
     );
     let version = store.databases.table(0).version();
     let both = |times: usize| vec![[(0, copy.clone()), (0, bit.clone())]; times].concat();
     assert_eq!(run(&store, &both(3)), Err(Inadmissible::TooMuchWork));
     assert_eq!(store.databases.table(0).version(), version);
     assert!(run(&store, &both(2)).is_ok());
-    let count = Command::BitCount { key: b"l", span: None };
+    let count = Command::Bits(BitsCommand::BitCount { key: b"l", span: None });
     assert!(run(&store, &in_database(count.clone(), 3)).is_ok());
     too_much(&store, &count, 4);
-    let position =
-        Command::BitPosition { key: b"l", bit: true, start: None, end: None, unit: Unit::Byte };
+    let position = Command::Bits(BitsCommand::BitPosition {
+        key: b"l",
+        bit: true,
+        start: None,
+        end: None,
+        unit: Unit::Byte,
+    });
     too_much(&store, &position, 4);
 }
 
@@ -243,8 +295,14 @@ fn a_long_subsequence_is_an_error_of_its_own_in_a_batch() {
     for (key, value) in ["a", "b", "c"].iter().zip(&values) {
         store.set(key, value);
     }
-    let lcs = |keys: [&'static [u8]; 2]| Command::Lcs { keys, want: LcsWant::Length };
-    let commands = [(0, lcs([b"a", b"a"])), (0, lcs([b"b", b"c"])), (0, Command::Count)];
+    let lcs = |keys: [&'static [u8]; 2]| {
+        Command::String(StringCommand::Lcs { keys, want: LcsWant::Length })
+    };
+    let commands = [
+        (0, lcs([b"a", b"a"])),
+        (0, lcs([b"b", b"c"])),
+        (0, Command::Database(DatabaseCommand::Count)),
+    ];
     let refused = Answer::Error(Error::ValueTooLarge);
     assert_eq!(run(&store, &commands), Ok(vec![Answer::Integer(512), refused, Answer::Integer(3)]));
     assert_eq!(store.run(lcs([b"b", b"c"])), Answer::Integer(513));
@@ -258,11 +316,20 @@ fn large_values_are_replied_by_handles() {
         store.set(key, &"x".repeat(length));
     }
     let commands = [
-        (0, Command::Get { key: b"small" }),
-        (0, Command::GetMany { keys: &[b"large", b"small", b"none"] }),
-        (0, Command::Set(Set { return_old: true, ..Set::new(b"large", &[b'y'; 20_000]) })),
-        (0, Command::GetAndExpire { key: b"large", expires: Expires::Never }),
-        (0, Command::Take { key: b"large" }),
+        (0, Command::String(StringCommand::Get { key: b"small" })),
+        (0, Command::String(StringCommand::GetMany { keys: &[b"large", b"small", b"none"] })),
+        (
+            0,
+            Command::String(StringCommand::Set(Set {
+                return_old: true,
+                ..Set::new(b"large", &[b'y'; 20_000])
+            })),
+        ),
+        (
+            0,
+            Command::String(StringCommand::GetAndExpire { key: b"large", expires: Expires::Never }),
+        ),
+        (0, Command::String(StringCommand::Take { key: b"large" })),
     ];
     for (commands, kept) in [(&commands[..1], 0), (&commands[1..2], 1), (&commands[2..], 3)] {
         let mut recorder = Recorder::default();
@@ -271,7 +338,7 @@ fn large_values_are_replied_by_handles() {
             execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {});
         assert_eq!((done, recorder.kept), (Ok(true), kept));
     }
-    let range = |end| Command::GetRange { key: b"large", start: 0, end };
+    let range = |end| Command::String(StringCommand::GetRange { key: b"large", start: 0, end });
     store.value_bytes_max = 8 << 20;
     store.set("large", &"x".repeat(8 << 20));
     too_much(&store, &range(-1), 3);
@@ -296,12 +363,16 @@ fn limits_that_change_during_a_batch_refuse_none_of_its_commands() {
     let (condition, expires) = (Condition::Always, Expires::Never);
     let key = b"a";
     let commands = [
-        Command::Set(Set::new(b"a", b"1")),
-        Command::Set(Set::new(b"b", &large)),
-        Command::SetMany { pairs: &pairs, condition, expires },
+        Command::String(StringCommand::Set(Set::new(b"a", b"1"))),
+        Command::String(StringCommand::Set(Set::new(b"b", &large))),
+        Command::String(StringCommand::SetMany { pairs: &pairs, condition, expires }),
         append(b"b", &large),
-        Command::Expire { key, expires: Expires::At(u64::MAX), when: Default::default() },
-        Command::Rename { from: b"b", to: b"longer", if_absent: false },
+        Command::Key(KeyCommand::Expire {
+            key,
+            expires: Expires::At(u64::MAX),
+            when: Default::default(),
+        }),
+        Command::Key(KeyCommand::Rename { from: b"b", to: b"longer", if_absent: false }),
     ]
     .map(|command| (0, command));
     for (room, index, lowered) in
@@ -322,7 +393,8 @@ fn limits_that_change_during_a_batch_refuse_none_of_its_commands() {
         assert_eq!(table.counts().refused, 0);
         if lowered.when_full == WhenFull::Refuse {
             assert_eq!(table.len(), 5, "a limit that refuses writes removes nothing");
-            let more = run(&store, &[(0, Command::Set(Set::new(b"f", b"4")))]);
+            let more =
+                run(&store, &[(0, Command::String(StringCommand::Set(Set::new(b"f", b"4"))))]);
             assert_eq!(more, Err(Inadmissible::Full), "the next batch has the new limits");
         }
     }
@@ -337,8 +409,10 @@ fn where_there_is_room_for_half_nothing_is_done() {
     let store = room_for(8 * mega_entry() + 100);
     let value = vec![b'v'; 1_000_000];
     let keys: Vec<String> = (10..26).map(|number| number.to_string()).collect();
-    let sets: Vec<(usize, Command<'_>)> =
-        keys.iter().map(|key| (0, Command::Set(Set::new(key.as_bytes(), &value)))).collect();
+    let sets: Vec<(usize, Command<'_>)> = keys
+        .iter()
+        .map(|key| (0, Command::String(StringCommand::Set(Set::new(key.as_bytes(), &value)))))
+        .collect();
     assert_eq!(run(&store, &sets), Err(Inadmissible::Full));
     assert_eq!((store.databases.table(0).len(), store.databases.table(0).version()), (0, 0));
     assert_eq!(run(&store, &sets[..8]).map(|it| it.len()), Ok(8));
@@ -347,15 +421,22 @@ fn where_there_is_room_for_half_nothing_is_done() {
     assert_eq!(run(&store, &[&sets[..8], &sets[..8]].concat()).map(|it| it.len()), Ok(16));
     assert_eq!(run(&store, &sets[8..9]), Err(Inadmissible::Full));
     // Room that the batch itself frees does not count.
-    let commands = [(0, Command::Delete { keys: &[b"10"] }), sets[8].clone()];
+    let commands = [(0, Command::Key(KeyCommand::Delete { keys: &[b"10"] })), sets[8].clone()];
     assert_eq!(run(&store, &commands), Err(Inadmissible::Full));
     assert_eq!(store.databases.table(0).len(), 8);
     // Commands that need no room succeed although the table is full.
     let rest = [
-        (0, Command::Rename { from: b"10", to: b"xx", if_absent: false }),
-        (0, Command::Move { key: b"11", database: 3 }),
-        (0, Command::Expire { key: b"12", expires: Expires::Never, when: Default::default() }),
-        (0, Command::Delete { keys: &[b"13"] }),
+        (0, Command::Key(KeyCommand::Rename { from: b"10", to: b"xx", if_absent: false })),
+        (0, Command::Key(KeyCommand::Move { key: b"11", database: 3 })),
+        (
+            0,
+            Command::Key(KeyCommand::Expire {
+                key: b"12",
+                expires: Expires::Never,
+                when: Default::default(),
+            }),
+        ),
+        (0, Command::Key(KeyCommand::Delete { keys: &[b"13"] })),
     ];
     assert_eq!(run(&store, &rest).map(|it| it.len()), Ok(4));
     assert_eq!(run(&store, &sets[8..9]).map(|it| it.len()), Ok(1));
@@ -366,7 +447,7 @@ fn a_limit_on_records_is_looked_at_too() {
     let limits = Limits { entries_max: Some(2), when_full: WhenFull::Refuse, bytes_max: None };
     let databases = Databases::with_options(&Options { limits, ..Options::default() });
     let store = Store { databases, ..Store::new() };
-    let set = |key: &'static [u8]| (0, Command::Set(Set::new(key, b"v")));
+    let set = |key: &'static [u8]| (0, Command::String(StringCommand::Set(Set::new(key, b"v"))));
     assert_eq!(run(&store, &[set(b"a"), set(b"b"), set(b"c")]), Err(Inadmissible::Full));
     assert!(run(&store, &[set(b"a"), set(b"b"), set(b"a")]).is_ok());
     assert!(store.databases.table(0).is_full());
@@ -379,8 +460,10 @@ fn writes_larger_than_the_limit_are_refused_despite_eviction() {
     let store = Store { databases, ..Store::new() };
     let value = [b'v'; 4_000];
     let keys: Vec<String> = (0..20).map(|number| number.to_string()).collect();
-    let sets: Vec<(usize, Command<'_>)> =
-        keys.iter().map(|key| (0, Command::Set(Set::new(key.as_bytes(), &value)))).collect();
+    let sets: Vec<(usize, Command<'_>)> = keys
+        .iter()
+        .map(|key| (0, Command::String(StringCommand::Set(Set::new(key.as_bytes(), &value)))))
+        .collect();
     assert_eq!(run(&store, &sets).map(|it| it.len()), Ok(20));
 }
 
@@ -405,27 +488,43 @@ fn command(numbers: (u8, u8, u8, usize)) -> (usize, Command<'static>) {
     };
     let initial = Some((Initial::Zero, Expires::Never));
     let command = match kind % 16 {
-        0..=3 => Command::Set(Set { condition, expires, ..Set::new(key, value) }),
+        0..=3 => {
+            Command::String(StringCommand::Set(Set { condition, expires, ..Set::new(key, value) }))
+        }
         4 | 5 => append(key, value),
-        6 => Command::SetRange { key, offset: length as u64, bytes: b"range" },
-        7 => Command::SetBit { key, offset: length as u64 * 8, bit: true },
-        8 => Command::Increment(Increment {
+        6 => {
+            Command::String(StringCommand::SetRange { key, offset: length as u64, bytes: b"range" })
+        }
+        7 => Command::Bits(BitsCommand::SetBit { key, offset: length as u64 * 8, bit: true }),
+        8 => Command::String(StringCommand::Increment(Increment {
             key,
             delta: Delta::Signed(length as i64),
             initial,
             condition: Condition::Always,
             expires: Expires::Keep,
             track_access: false,
+        })),
+        9 => Command::String(StringCommand::IncrementFloat { key, delta: b"1e300" }),
+        10 => Command::Key(KeyCommand::Copy {
+            from: key,
+            to: other,
+            database: None,
+            replace: second & 32 == 0,
         }),
-        9 => Command::IncrementFloat { key, delta: b"1e300" },
-        10 => Command::Copy { from: key, to: other, database: None, replace: second & 32 == 0 },
-        11 => Command::Copy { from: key, to: other, database: Some(1), replace: true },
-        12 => Command::Rename { from: key, to: other, if_absent: second & 32 == 0 },
-        13 => Command::Delete { keys: &KEYS[..2] },
-        14 => Command::Expire { key, expires, when: Default::default() },
-        _ if second & 32 == 0 => Command::Move { key, database: 1 - database },
-        _ if second & 16 == 0 => Command::Swap { first: 0, second: 1 },
-        _ => Command::Take { key },
+        11 => Command::Key(KeyCommand::Copy {
+            from: key,
+            to: other,
+            database: Some(1),
+            replace: true,
+        }),
+        12 => {
+            Command::Key(KeyCommand::Rename { from: key, to: other, if_absent: second & 32 == 0 })
+        }
+        13 => Command::Key(KeyCommand::Delete { keys: &KEYS[..2] }),
+        14 => Command::Key(KeyCommand::Expire { key, expires, when: Default::default() }),
+        _ if second & 32 == 0 => Command::Key(KeyCommand::Move { key, database: 1 - database }),
+        _ if second & 16 == 0 => Command::Database(DatabaseCommand::Swap { first: 0, second: 1 }),
+        _ => Command::String(StringCommand::Take { key }),
     };
     (database, command)
 }

@@ -3,19 +3,19 @@
 use crate::recorder::{Answer, Recorder, Store, value};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use todana_command::{
-    Batch, Command, Condition, Delta, Error, ExpireWhen, Expires, Increment, Initial, Set, Watch,
-    execute_batch, watch,
+    Batch, Command, Condition, DatabaseCommand, Delta, Error, ExpireWhen, Expires, Increment,
+    Initial, KeyCommand, Set, StringCommand, Watch, execute_batch, watch,
 };
 
 fn increment(key: &[u8], delta: i64) -> Command<'_> {
-    Command::Increment(Increment {
+    Command::String(StringCommand::Increment(Increment {
         key,
         delta: Delta::Signed(delta),
         initial: Some((Initial::Zero, Expires::Never)),
         condition: Condition::Always,
         expires: Expires::Keep,
         track_access: false,
-    })
+    }))
 }
 
 fn run(store: &Store, watches: &[Watch], commands: &[(usize, Command<'_>)]) -> Option<Vec<Answer>> {
@@ -39,11 +39,11 @@ fn commands_run_in_order_and_a_failure_undoes_nothing() {
         &store,
         &[],
         &[
-            (0, Command::Set(Set::new(b"k", b"text"))),
+            (0, Command::String(StringCommand::Set(Set::new(b"k", b"text")))),
             (0, increment(b"k", 1)),
             (0, increment(b"n", 2)),
-            (0, Command::Get { key: b"k" }),
-            (0, Command::Count),
+            (0, Command::String(StringCommand::Get { key: b"k" })),
+            (0, Command::Database(DatabaseCommand::Count)),
         ],
     );
     let error = Answer::Error(Error::NotAnInteger);
@@ -61,7 +61,7 @@ fn a_watched_key_that_changed_stops_the_batch() {
     store.set("k", "1");
     let now_ms = store.now_ms;
     let watched = |store: &Store, key: &[u8]| watch(&store.databases, 0, key, now_ms);
-    let write = [(0, Command::Set(Set::new(b"done", b"yes")))];
+    let write = [(0, Command::String(StringCommand::Set(Set::new(b"done", b"yes"))))];
 
     let unchanged = [watched(&store, b"k"), watched(&store, b"absent")];
     assert!(run(&store, &unchanged, &write).is_some());
@@ -75,15 +75,15 @@ fn a_watched_key_that_changed_stops_the_batch() {
     assert!(run(&store, &appeared, &write).is_none());
 
     let removed = [watched(&store, b"new")];
-    store.run(Command::Delete { keys: &[b"new"] });
+    store.run(Command::Key(KeyCommand::Delete { keys: &[b"new"] }));
     assert!(run(&store, &removed, &write).is_none());
 
     let expired = [watched(&store, b"k")];
-    store.run(Command::Expire {
+    store.run(Command::Key(KeyCommand::Expire {
         key: b"k",
         expires: Expires::At(store.now_ms + 10),
         when: ExpireWhen::default(),
-    });
+    }));
     assert!(run(&store, &expired, &write).is_none(), "another expiry is another version");
     let expired = [watched(&store, b"k")];
     store.now_ms += 10;
@@ -91,43 +91,49 @@ fn a_watched_key_that_changed_stops_the_batch() {
     store.set("k", "1");
 
     let swapped = [watched(&store, b"k")];
-    store.run(Command::Swap { first: 0, second: 1 });
+    store.run(Command::Database(DatabaseCommand::Swap { first: 0, second: 1 }));
     assert!(run(&store, &swapped, &write).is_none(), "the number means another table now");
     let swapped = [watched(&store, b"absent")];
-    store.run(Command::Swap { first: 0, second: 1 });
+    store.run(Command::Database(DatabaseCommand::Swap { first: 0, second: 1 }));
     assert!(run(&store, &swapped, &write).is_some(), "absent from both tables");
 }
 
 #[test]
 fn a_watched_key_that_came_and_went_stops_the_batch() {
     let mut store = Store::new();
-    let read = [(0, Command::Get { key: b"k" })];
+    let read = [(0, Command::String(StringCommand::Get { key: b"k" }))];
     let endings: [fn(&mut Store); 7] = [
-        |store| drop(store.run(Command::Delete { keys: &[b"k"] })),
-        |store| drop(store.run(Command::Rename { from: b"k", to: b"other", if_absent: false })),
-        |store| drop(store.run(Command::Move { key: b"k", database: 1 })),
-        |store| drop(store.run(Command::ClearAll { at_ms: None })),
-        |store| drop(store.run(Command::Clear { at_ms: None })),
+        |store| drop(store.run(Command::Key(KeyCommand::Delete { keys: &[b"k"] }))),
+        |store| {
+            drop(store.run(Command::Key(KeyCommand::Rename {
+                from: b"k",
+                to: b"other",
+                if_absent: false,
+            })))
+        },
+        |store| drop(store.run(Command::Key(KeyCommand::Move { key: b"k", database: 1 }))),
+        |store| drop(store.run(Command::Database(DatabaseCommand::ClearAll { at_ms: None }))),
+        |store| drop(store.run(Command::Database(DatabaseCommand::Clear { at_ms: None }))),
         |store| {
             let (expires, when) = (Expires::At(store.now_ms + 10), ExpireWhen::default());
-            store.run(Command::Expire { key: b"k", expires, when });
+            store.run(Command::Key(KeyCommand::Expire { key: b"k", expires, when }));
             store.now_ms += 10;
         },
         |store| {
-            store.run(Command::Clear { at_ms: Some(store.now_ms + 10) });
+            store.run(Command::Database(DatabaseCommand::Clear { at_ms: Some(store.now_ms + 10) }));
             store.now_ms += 10;
         },
     ];
     for (number, end) in endings.into_iter().enumerate() {
         store.set("k", "from before");
-        store.run(Command::Delete { keys: &[b"k"] });
+        store.run(Command::Key(KeyCommand::Delete { keys: &[b"k"] }));
         let watches = [watch(&store.databases, 0, b"k", store.now_ms)];
         assert!(run(&store, &watches, &read).is_some(), "{number}: absent throughout");
         store.set("k", "in between");
         end(&mut store);
         assert_eq!(store.get("k"), None);
         assert!(run(&store, &watches, &read).is_none(), "{number}");
-        store.run(Command::ClearAll { at_ms: None });
+        store.run(Command::Database(DatabaseCommand::ClearAll { at_ms: None }));
     }
 }
 
@@ -135,14 +141,20 @@ fn a_watched_key_that_came_and_went_stops_the_batch() {
 fn a_watched_key_that_others_bring_and_take_away_stops_the_batch() {
     let mut store = Store::new();
     let beginnings: [fn(&mut Store); 4] = [
-        |store| drop(store.run(Command::Rename { from: b"old", to: b"k", if_absent: false })),
+        |store| {
+            drop(store.run(Command::Key(KeyCommand::Rename {
+                from: b"old",
+                to: b"k",
+                if_absent: false,
+            })))
+        },
         |store| {
             let (from, to) = (b"old", b"k");
-            store.run(Command::Copy { from, to, database: None, replace: false });
+            store.run(Command::Key(KeyCommand::Copy { from, to, database: None, replace: false }));
         },
         |store| drop(store.run(increment(b"k", 1))),
         |store| {
-            let commands = [(0, Command::Set(Set::new(b"k", b"v")))];
+            let commands = [(0, Command::String(StringCommand::Set(Set::new(b"k", b"v"))))];
             assert!(run(store, &[], &commands).is_some());
         },
     ];
@@ -150,7 +162,11 @@ fn a_watched_key_that_others_bring_and_take_away_stops_the_batch() {
         store.set("old", "v");
         let watches = [watch(&store.databases, 0, b"k", store.now_ms)];
         begin(&mut store);
-        assert_eq!(store.run(Command::Delete { keys: &[b"k"] }), Answer::Integer(1), "{number}");
+        assert_eq!(
+            store.run(Command::Key(KeyCommand::Delete { keys: &[b"k"] })),
+            Answer::Integer(1),
+            "{number}"
+        );
         assert!(run(&store, &watches, &[]).is_none(), "{number}");
     }
 }
@@ -164,11 +180,11 @@ fn changes_of_other_keys_do_not_break_a_watch_of_an_absent_key() {
         let key = number.to_string();
         store.set(&key, "v");
         if number % 2 == 0 {
-            store.run(Command::Delete { keys: &[key.as_bytes()] });
+            store.run(Command::Key(KeyCommand::Delete { keys: &[key.as_bytes()] }));
         }
     }
-    store.run(Command::Clear { at_ms: None });
-    let set = [(0, Command::Set(Set::new(b"k", b"v")))];
+    store.run(Command::Database(DatabaseCommand::Clear { at_ms: None }));
+    let set = [(0, Command::String(StringCommand::Set(Set::new(b"k", b"v"))))];
     assert!(run(&store, &watches, &set).is_some());
     // A batch's own writes break the same watches.
     assert!(run(&store, &watches, &set).is_none());
@@ -176,7 +192,7 @@ fn changes_of_other_keys_do_not_break_a_watch_of_an_absent_key() {
 
 #[test]
 fn a_watched_absent_key_follows_its_database_through_a_swap() {
-    let swap = || Command::Swap { first: 0, second: 1 };
+    let swap = || Command::Database(DatabaseCommand::Swap { first: 0, second: 1 });
     let mut store = Store::new();
     let watches = [watch(&store.databases, 0, b"k", store.now_ms)];
     store.run(swap());
@@ -185,9 +201,9 @@ fn a_watched_absent_key_follows_its_database_through_a_swap() {
     assert!(run(&store, &watches, &[]).is_none(), "the new table has it");
     store.run(swap());
     store.set("k", "v");
-    store.run(Command::Delete { keys: &[b"k"] });
+    store.run(Command::Key(KeyCommand::Delete { keys: &[b"k"] }));
     store.run(swap());
-    store.run(Command::Delete { keys: &[b"k"] });
+    store.run(Command::Key(KeyCommand::Delete { keys: &[b"k"] }));
     assert!(run(&store, &watches, &[]).is_none(), "it came and went before the swap");
 }
 
@@ -196,14 +212,14 @@ fn a_count_leaves_out_what_a_due_clear_takes() {
     let mut store = Store::new();
     for count_in_batch in [false, true] {
         store.set("k", "v");
-        store.run(Command::Clear { at_ms: Some(store.now_ms + 10) });
-        assert_eq!(store.run(Command::Count), Answer::Integer(1));
+        store.run(Command::Database(DatabaseCommand::Clear { at_ms: Some(store.now_ms + 10) }));
+        assert_eq!(store.run(Command::Database(DatabaseCommand::Count)), Answer::Integer(1));
         store.now_ms += 10;
         if count_in_batch {
-            let answers = run(&store, &[], &[(0, Command::Count)]);
+            let answers = run(&store, &[], &[(0, Command::Database(DatabaseCommand::Count))]);
             assert_eq!(answers, Some(vec![Answer::Integer(0)]));
         } else {
-            assert_eq!(store.run(Command::Count), Answer::Integer(0));
+            assert_eq!(store.run(Command::Database(DatabaseCommand::Count)), Answer::Integer(0));
         }
     }
 }
@@ -216,16 +232,24 @@ fn a_batch_may_work_in_several_databases_and_swap_them() {
         &store,
         &[],
         &[
-            (1, Command::Set(Set::new(b"k", b"one"))),
-            (0, Command::Swap { first: 0, second: 1 }),
-            (0, Command::Get { key: b"k" }),
-            (1, Command::Move { key: b"k", database: 5 }),
-            (5, Command::Get { key: b"k" }),
-            (5, Command::Copy { from: b"k", to: b"c", database: Some(0), replace: false }),
-            (0, Command::Keys { pattern: b"c" }),
-            (0, Command::ClearAll { at_ms: None }),
-            (5, Command::Count),
-            (0, Command::Swap { first: 0, second: 16 }),
+            (1, Command::String(StringCommand::Set(Set::new(b"k", b"one")))),
+            (0, Command::Database(DatabaseCommand::Swap { first: 0, second: 1 })),
+            (0, Command::String(StringCommand::Get { key: b"k" })),
+            (1, Command::Key(KeyCommand::Move { key: b"k", database: 5 })),
+            (5, Command::String(StringCommand::Get { key: b"k" })),
+            (
+                5,
+                Command::Key(KeyCommand::Copy {
+                    from: b"k",
+                    to: b"c",
+                    database: Some(0),
+                    replace: false,
+                }),
+            ),
+            (0, Command::Database(DatabaseCommand::Keys { pattern: b"c" })),
+            (0, Command::Database(DatabaseCommand::ClearAll { at_ms: None })),
+            (5, Command::Database(DatabaseCommand::Count)),
+            (0, Command::Database(DatabaseCommand::Swap { first: 0, second: 16 })),
         ],
     );
     let expected = vec![
@@ -267,7 +291,8 @@ fn nobody_sees_a_transfer_half_done() {
         let reader = scope.spawn(move || {
             let mut looks = 0u64;
             while !stop.load(SeqCst) {
-                let answers = run(store, &[], &[(0, Command::GetMany { keys })]);
+                let answers =
+                    run(store, &[], &[(0, Command::String(StringCommand::GetMany { keys }))]);
                 let numbers = answers.into_iter().flatten().filter_map(|answer| match answer {
                     Answer::Record { value, .. } => {
                         String::from_utf8(value).ok()?.parse::<i64>().ok()
@@ -304,9 +329,12 @@ fn moves_in_both_directions_do_not_wait_for_each_other() {
                             recorder,
                         );
                     };
-                    run(Command::Set(Set::new(&key, b"v")), &mut recorder);
-                    run(Command::Move { key: &key, database: to }, &mut recorder);
-                    run(Command::Swap { first: 2, second: 3 }, &mut recorder);
+                    run(Command::String(StringCommand::Set(Set::new(&key, b"v"))), &mut recorder);
+                    run(Command::Key(KeyCommand::Move { key: &key, database: to }), &mut recorder);
+                    run(
+                        Command::Database(DatabaseCommand::Swap { first: 2, second: 3 }),
+                        &mut recorder,
+                    );
                 }
             });
         }
@@ -319,11 +347,11 @@ fn several_keys_are_read_as_they_are_at_one_moment() {
     let stop = &AtomicBool::new(false);
     let pair = |value: &[u8]| {
         let pairs: [(&[u8], &[u8]); 2] = [(b"x", value), (b"y", value)];
-        let command = Command::SetMany {
+        let command = Command::String(StringCommand::SetMany {
             pairs: &pairs,
             condition: Condition::Always,
             expires: Expires::Never,
-        };
+        });
         let mut recorder = Recorder::default();
         todana_command::execute(&store.databases, 0, &command, store.context(), &mut recorder);
     };
@@ -331,7 +359,7 @@ fn several_keys_are_read_as_they_are_at_one_moment() {
         let reader = scope.spawn(move || {
             while !stop.load(SeqCst) {
                 let mut recorder = Recorder::default();
-                let command = Command::GetMany { keys: &[b"x", b"y"] };
+                let command = Command::String(StringCommand::GetMany { keys: &[b"x", b"y"] });
                 let context = store.context();
                 todana_command::execute(&store.databases, 0, &command, context, &mut recorder);
                 assert_eq!(recorder.answers[1], recorder.answers[2]);

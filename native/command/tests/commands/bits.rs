@@ -1,25 +1,25 @@
 //! Bits: bit 0 is the highest bit of the first byte.
 
 use crate::recorder::{Answer, Store};
-use todana_command::{Command, Set, Span, Unit};
+use todana_command::{BitsCommand, Command, Set, Span, StringCommand, Unit};
 
 fn store_of(bytes: &[u8]) -> Store {
     let mut store = Store::new();
-    store.run(Command::Set(Set::new(b"k", bytes)));
+    store.run(Command::String(StringCommand::Set(Set::new(b"k", bytes))));
     store
 }
 
 #[test]
 fn bits_are_set_and_got() {
     let mut store = Store::new();
-    let set = |offset, bit| Command::SetBit { key: b"k", offset, bit };
+    let set = |offset, bit| Command::Bits(BitsCommand::SetBit { key: b"k", offset, bit });
     assert_eq!(store.run(set(7, true)), Answer::Integer(0));
     assert_eq!(store.run(set(7, false)), Answer::Integer(1));
     assert_eq!(store.run(set(16, true)), Answer::Integer(0));
     let value = b"\0\0\x80".to_vec();
     let record = Answer::Record { value, flags: 0, expires_at_ms: None };
-    assert_eq!(store.run(Command::Get { key: b"k" }), record);
-    let get = |offset| Command::GetBit { key: b"k", offset };
+    assert_eq!(store.run(Command::String(StringCommand::Get { key: b"k" })), record);
+    let get = |offset| Command::Bits(BitsCommand::GetBit { key: b"k", offset });
     assert_eq!(store.run(get(16)), Answer::Integer(1));
     assert_eq!(store.run(get(17)), Answer::Integer(0));
     assert_eq!(store.run(get(u64::MAX)), Answer::Integer(0));
@@ -40,14 +40,16 @@ fn set_bits_are_counted_in_spans_of_bytes_or_bits() {
     ];
     for (span, count) in counts {
         let span = span.map(|(start, end, unit)| Span { start, end, unit });
-        let answer = store.run(Command::BitCount { key: b"k", span });
+        let answer = store.run(Command::Bits(BitsCommand::BitCount { key: b"k", span }));
         assert_eq!(answer, Answer::Integer(count), "{span:?}");
     }
 }
 
 #[test]
 fn the_first_bit_of_a_kind_is_found() {
-    let find = |bit, start, end, unit| Command::BitPosition { key: b"k", bit, start, end, unit };
+    let find = |bit, start, end, unit| {
+        Command::Bits(BitsCommand::BitPosition { key: b"k", bit, start, end, unit })
+    };
     let mut store = store_of(b"\xff\xf0\x00");
     assert_eq!(store.run(find(false, None, None, Unit::Byte)), Answer::Integer(12));
     assert_eq!(store.run(find(true, Some(2), None, Unit::Byte)), Answer::Integer(-1));
@@ -60,7 +62,10 @@ fn the_first_bit_of_a_kind_is_found() {
     // span is empty.
     assert_eq!(store.run(find(false, Some(-8), Some(-20), Unit::Byte)), Answer::Integer(0));
     let span = Some(Span { start: -8, end: -20, unit: Unit::Byte });
-    assert_eq!(store.run(Command::BitCount { key: b"k", span }), Answer::Integer(0));
+    assert_eq!(
+        store.run(Command::Bits(BitsCommand::BitCount { key: b"k", span })),
+        Answer::Integer(0)
+    );
     let mut store = store_of(b"\xff\xff");
     assert_eq!(store.run(find(false, None, None, Unit::Byte)), Answer::Integer(16));
     assert_eq!(store.run(find(false, Some(0), Some(-1), Unit::Byte)), Answer::Integer(-1));
@@ -78,7 +83,7 @@ fn counting_agrees_with_counting_one_by_one() {
         for end in (start..320).step_by(5) {
             let span = Some(Span { start, end, unit: Unit::Bit });
             let count = (start..=end).map(|n| i64::from(bit(n))).sum();
-            let answer = store.run(Command::BitCount { key: b"k", span });
+            let answer = store.run(Command::Bits(BitsCommand::BitCount { key: b"k", span }));
             assert_eq!(answer, Answer::Integer(count), "{start}..={end}");
         }
     }

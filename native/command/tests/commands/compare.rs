@@ -1,12 +1,12 @@
 //! Writes under a condition on the value.
 
 use crate::recorder::{Answer, Store, value};
-use todana_command::{Command, Error, Expires, Refusal, Set};
+use todana_command::{Command, Error, Expires, Refusal, Set, StringCommand};
 
 type Bytes<'a> = Option<&'a [u8]>;
 
 fn compare<'a>(old: Bytes<'a>, new: Bytes<'a>) -> Command<'a> {
-    Command::CompareValue { key: b"k", old, new, expires: Expires::Never }
+    Command::String(StringCommand::CompareValue { key: b"k", old, new, expires: Expires::Never })
 }
 
 const DIFFERS: Answer = Answer::Refused(Refusal::ValueDiffers);
@@ -16,7 +16,7 @@ fn a_value_that_is_as_expected_gives_way() {
     let mut store = Store::new();
     store.set("k", "old");
     assert_eq!(store.run(compare(Some(b"old"), Some(b"new"))), Answer::Done);
-    assert_eq!(store.run(Command::Get { key: b"k" }), value("new"));
+    assert_eq!(store.run(Command::String(StringCommand::Get { key: b"k" })), value("new"));
 }
 
 #[test]
@@ -42,7 +42,10 @@ fn a_missing_record_is_expected_without_an_old_value() {
 #[test]
 fn an_expired_record_is_missing() {
     let mut store = Store::new();
-    store.run(Command::Set(Set { expires: Expires::At(1_000_100), ..Set::new(b"k", b"old") }));
+    store.run(Command::String(StringCommand::Set(Set {
+        expires: Expires::At(1_000_100),
+        ..Set::new(b"k", b"old")
+    })));
     store.now_ms = 1_000_100;
     assert_eq!(store.run(compare(Some(b"old"), Some(b"new"))), DIFFERS);
     assert_eq!(store.run(compare(None, Some(b"new"))), Answer::Done);
@@ -70,11 +73,16 @@ fn the_new_record_has_the_expiry_of_the_command_and_no_flags() {
     for length in [1, 5_000] {
         let new = vec![b'n'; length];
         for (expires, expires_at_ms) in cases {
-            store.run(Command::Set(old.clone()));
+            store.run(Command::String(StringCommand::Set(old.clone())));
             let (old, new) = (Some(&b"v"[..]), Some(&new[..]));
-            store.run(Command::CompareValue { key: b"k", old, new, expires });
+            store.run(Command::String(StringCommand::CompareValue {
+                key: b"k",
+                old,
+                new,
+                expires,
+            }));
             let record = Answer::Record { value: vec![b'n'; length], flags: 0, expires_at_ms };
-            assert_eq!(store.run(Command::Get { key: b"k" }), record);
+            assert_eq!(store.run(Command::String(StringCommand::Get { key: b"k" })), record);
         }
     }
 }
@@ -84,7 +92,12 @@ fn a_new_value_whose_expiry_has_passed_is_gone() {
     let mut store = Store::new();
     for length in [1, 5_000] {
         let (new, expires) = (vec![b'n'; length], Expires::At(1));
-        let command = Command::CompareValue { key: b"k", old: None, new: Some(&new), expires };
+        let command = Command::String(StringCommand::CompareValue {
+            key: b"k",
+            old: None,
+            new: Some(&new),
+            expires,
+        });
         assert_eq!(store.run(command), Answer::Done);
         assert_eq!(store.get("k"), None);
     }
@@ -110,7 +123,7 @@ fn where_there_is_no_room_nothing_is_stored() {
 
 fn replace<'a>(value: &'a [u8], equal: bool, new: Bytes<'a>) -> Command<'a> {
     let (expires, return_old) = (Expires::Never, false);
-    Command::ReplaceIf { key: b"k", value, equal, new, expires, return_old }
+    Command::String(StringCommand::ReplaceIf { key: b"k", value, equal, new, expires, return_old })
 }
 
 #[test]
@@ -142,8 +155,15 @@ fn another_value_is_replaced_or_removed() {
 fn the_old_record_is_the_reply_in_either_case() {
     let mut store = Store::new();
     let old = |command| match command {
-        Command::ReplaceIf { key, value, equal, new, expires, .. } => {
-            Command::ReplaceIf { key, value, equal, new, expires, return_old: true }
+        Command::String(StringCommand::ReplaceIf { key, value, equal, new, expires, .. }) => {
+            Command::String(StringCommand::ReplaceIf {
+                key,
+                value,
+                equal,
+                new,
+                expires,
+                return_old: true,
+            })
         }
         other => other,
     };

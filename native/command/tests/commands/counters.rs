@@ -1,10 +1,17 @@
 //! Counters of fixed width.
 
 use crate::recorder::{Answer, Store};
-use todana_command::{Command, Error, Expires, Origin, Refusal, Set};
+use todana_command::{
+    Command, DatabaseCommand, Error, Expires, Origin, Refusal, Set, StringCommand,
+};
 
 fn word(delta: i64, origin: Origin<i64>) -> Command<'static> {
-    Command::IncrementBinary { key: b"n", delta, origin, expires: Expires::Never }
+    Command::String(StringCommand::IncrementBinary {
+        key: b"n",
+        delta,
+        origin,
+        expires: Expires::Never,
+    })
 }
 
 fn fraction(delta: f64, origin: Origin<f64>) -> Command<'static> {
@@ -14,7 +21,12 @@ fn fraction(delta: f64, origin: Origin<f64>) -> Command<'static> {
         Origin::From(number) => Origin::From(number.to_bits()),
     };
     let delta_bits = delta.to_bits();
-    Command::IncrementFraction { key: b"n", delta_bits, origin, expires: Expires::Never }
+    Command::String(StringCommand::IncrementFraction {
+        key: b"n",
+        delta_bits,
+        origin,
+        expires: Expires::Never,
+    })
 }
 
 fn parts(integer: i64, fraction: i64) -> Answer {
@@ -28,7 +40,7 @@ const MINUS_INFINITE: (i64, i64) = (i64::MIN, 0);
 const NOT_A_NUMBER: (i64, i64) = (i64::MIN, i64::MIN);
 
 fn stored(store: &mut Store) -> Option<(Vec<u8>, u32, Option<u64>)> {
-    match store.run(Command::Get { key: b"n" }) {
+    match store.run(Command::String(StringCommand::Get { key: b"n" })) {
         Answer::Record { value, flags, expires_at_ms } => Some((value, flags, expires_at_ms)),
         _ => None,
     }
@@ -36,7 +48,11 @@ fn stored(store: &mut Store) -> Option<(Vec<u8>, u32, Option<u64>)> {
 
 fn store_bytes(store: &mut Store, value: &[u8]) {
     let expires = Expires::At(9_000_000);
-    store.run(Command::Set(Set { flags: 9, expires, ..Set::new(b"n", value) }));
+    store.run(Command::String(StringCommand::Set(Set {
+        flags: 9,
+        expires,
+        ..Set::new(b"n", value)
+    })));
 }
 
 #[test]
@@ -60,11 +76,11 @@ fn a_missing_counter_is_its_origin() {
         (fraction(0.5, Origin::Set), parts(0, 500_000_000_000_000)),
     ];
     for (command, answer) in cases {
-        store.run(Command::Clear { at_ms: None });
+        store.run(Command::Database(DatabaseCommand::Clear { at_ms: None }));
         assert_eq!(store.run(command), answer);
         assert!(stored(&mut store).is_some());
     }
-    store.run(Command::Clear { at_ms: None });
+    store.run(Command::Database(DatabaseCommand::Clear { at_ms: None }));
     assert_eq!(store.run(word(1, Origin::Refuse)), REFUSED);
     assert_eq!(store.run(fraction(1.0, Origin::Refuse)), REFUSED);
     assert_eq!(stored(&mut store), None);
@@ -77,7 +93,7 @@ fn setting_does_not_add() {
     assert_eq!(store.run(word(7, Origin::Set)), Answer::Integer(7));
     assert_eq!(store.run(word(0, Origin::Set)), Answer::Integer(0));
     assert_eq!(stored(&mut store), Some((vec![0; 8], 0, None)));
-    store.run(Command::Clear { at_ms: None });
+    store.run(Command::Database(DatabaseCommand::Clear { at_ms: None }));
     store.run(fraction(5.0, Origin::From(0.0)));
     assert_eq!(store.run(fraction(0.0, Origin::Set)), parts(0, 0));
     assert_eq!(stored(&mut store), Some((vec![0; 16], 0, None)));
@@ -129,11 +145,21 @@ fn a_written_counter_has_the_expiry_of_the_command_and_keeps_its_flags() {
     for (expires, expires_at_ms) in cases {
         store_bytes(&mut store, &[0; 8]);
         let origin = Origin::Refuse;
-        store.run(Command::IncrementBinary { key: b"n", delta: 1, origin, expires });
+        store.run(Command::String(StringCommand::IncrementBinary {
+            key: b"n",
+            delta: 1,
+            origin,
+            expires,
+        }));
         assert_eq!(stored(&mut store), Some((1i64.to_be_bytes().into(), 9, expires_at_ms)));
         store_bytes(&mut store, &[0; 16]);
         let (delta_bits, origin) = (1f64.to_bits(), Origin::Refuse);
-        store.run(Command::IncrementFraction { key: b"n", delta_bits, origin, expires });
+        store.run(Command::String(StringCommand::IncrementFraction {
+            key: b"n",
+            delta_bits,
+            origin,
+            expires,
+        }));
         let kept = stored(&mut store).map(|(_, flags, expires_at_ms)| (flags, expires_at_ms));
         assert_eq!(kept, Some((9, expires_at_ms)));
     }
@@ -143,7 +169,8 @@ fn a_written_counter_has_the_expiry_of_the_command_and_keeps_its_flags() {
 fn a_counter_whose_expiry_has_passed_is_gone() {
     let mut store = Store::new();
     let (origin, expires) = (Origin::From(1), Expires::At(1));
-    let command = Command::IncrementBinary { key: b"n", delta: 1, origin, expires };
+    let command =
+        Command::String(StringCommand::IncrementBinary { key: b"n", delta: 1, origin, expires });
     assert_eq!(store.run(command), Answer::Integer(2));
     assert_eq!(stored(&mut store), None);
 }
@@ -176,7 +203,7 @@ fn the_parts_of_fractions_are_added_each_and_ones_are_carried() {
 fn a_missing_fraction_is_the_sum_of_doubles() {
     let mut store = Store::new();
     assert_eq!(store.run(fraction(-0.25, Origin::From(1.0))), parts(0, 750_000_000_000_000));
-    store.run(Command::Clear { at_ms: None });
+    store.run(Command::Database(DatabaseCommand::Clear { at_ms: None }));
     assert_eq!(store.run(fraction(1.0, Origin::From(f64::NAN))), REFUSED);
     assert_eq!(stored(&mut store), None);
 }

@@ -3,8 +3,8 @@
 use crate::recorder::{Answer, Recorder, Store, value};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use todana_command::{
-    Batch, Command, ExpireWhen, Expires, Place, Set, execute, execute_batch, execute_on, take,
-    watch,
+    Batch, Command, DatabaseCommand, ExpireWhen, Expires, KeyCommand, Place, Set, StringCommand,
+    execute, execute_batch, execute_on, take, watch,
 };
 use todana_table::{Entry, Keyspace, Limits, Meta, Options, Slot, Table, WhenFull};
 
@@ -14,16 +14,16 @@ fn a_database_that_does_not_exist_is_an_error_everywhere() {
     store.set("k", "v");
     let error = Answer::Error(todana_command::Error::NoSuchDatabase);
     let commands = [
-        Command::Get { key: b"k" },
-        Command::Set(Set::new(b"k", b"v")),
-        Command::Count,
-        Command::Clear { at_ms: None },
-        Command::SetMany {
+        Command::String(StringCommand::Get { key: b"k" }),
+        Command::String(StringCommand::Set(Set::new(b"k", b"v"))),
+        Command::Database(DatabaseCommand::Count),
+        Command::Database(DatabaseCommand::Clear { at_ms: None }),
+        Command::String(StringCommand::SetMany {
             pairs: &[(b"k", b"v")],
             condition: Default::default(),
             expires: Default::default(),
-        },
-        Command::Move { key: b"k", database: 0 },
+        }),
+        Command::Key(KeyCommand::Move { key: b"k", database: 0 }),
     ];
     for command in commands {
         for database in [16, usize::MAX] {
@@ -37,10 +37,10 @@ fn a_database_that_does_not_exist_is_an_error_everywhere() {
             assert_eq!(recorder.answers, std::slice::from_ref(&error), "{command:?}");
         }
     }
-    assert_eq!(store.run(Command::Move { key: b"k", database: 16 }), error);
-    assert_eq!(store.run(Command::Swap { first: 0, second: 16 }), error);
+    assert_eq!(store.run(Command::Key(KeyCommand::Move { key: b"k", database: 16 })), error);
+    assert_eq!(store.run(Command::Database(DatabaseCommand::Swap { first: 0, second: 16 })), error);
     let replace = false;
-    let copy = Command::Copy { from: b"k", to: b"l", database: Some(99), replace };
+    let copy = Command::Key(KeyCommand::Copy { from: b"k", to: b"l", database: Some(99), replace });
     assert_eq!(store.run(copy), error);
     let watched = [watch(&store.databases, 16, b"k", store.now_ms)];
     let batch = Batch { other_units: 0, watches: &watched, commands: &[] };
@@ -58,26 +58,32 @@ fn a_table_by_itself_knows_no_other_database() {
         execute_on(&table, &command, context, &mut recorder);
         recorder.answers.remove(0)
     };
-    assert_eq!(run(Command::Set(Set::new(b"k", b"v"))), Answer::Stored);
-    assert_eq!(run(Command::Rename { from: b"k", to: b"l", if_absent: false }), Answer::Done);
-    assert_eq!(run(Command::Get { key: b"l" }), value("v"));
+    assert_eq!(run(Command::String(StringCommand::Set(Set::new(b"k", b"v")))), Answer::Stored);
+    assert_eq!(
+        run(Command::Key(KeyCommand::Rename { from: b"k", to: b"l", if_absent: false })),
+        Answer::Done
+    );
+    assert_eq!(run(Command::String(StringCommand::Get { key: b"l" })), value("v"));
     let error = Answer::Error(todana_command::Error::NoSuchDatabase);
     let replace = false;
-    assert_eq!(run(Command::Copy { from: b"l", to: b"m", database: Some(0), replace }), error);
-    assert_eq!(run(Command::Move { key: b"l", database: 1 }), error);
-    assert_eq!(run(Command::Swap { first: 0, second: 1 }), error);
-    assert_eq!(run(Command::ClearAll { at_ms: None }), error);
-    assert_eq!(run(Command::Clear { at_ms: None }), Answer::Done);
-    assert_eq!(run(Command::Count), Answer::Integer(0));
+    assert_eq!(
+        run(Command::Key(KeyCommand::Copy { from: b"l", to: b"m", database: Some(0), replace })),
+        error
+    );
+    assert_eq!(run(Command::Key(KeyCommand::Move { key: b"l", database: 1 })), error);
+    assert_eq!(run(Command::Database(DatabaseCommand::Swap { first: 0, second: 1 })), error);
+    assert_eq!(run(Command::Database(DatabaseCommand::ClearAll { at_ms: None })), error);
+    assert_eq!(run(Command::Database(DatabaseCommand::Clear { at_ms: None })), Answer::Done);
+    assert_eq!(run(Command::Database(DatabaseCommand::Count)), Answer::Integer(0));
 }
 
 #[test]
 fn a_clear_takes_the_place_of_one_to_come() {
     let mut store = Store::new();
     let at_ms = Some(store.now_ms + 1_000);
-    store.run(Command::ClearAll { at_ms });
+    store.run(Command::Database(DatabaseCommand::ClearAll { at_ms }));
     store.set("k", "v");
-    store.run(Command::Clear { at_ms: None });
+    store.run(Command::Database(DatabaseCommand::Clear { at_ms: None }));
     assert_eq!(store.get("k"), None);
     store.set("k", "v");
     store.now_ms += 1_000;
@@ -88,7 +94,10 @@ fn a_clear_takes_the_place_of_one_to_come() {
 fn a_clear_in_a_batch_can_wait_for_its_time() {
     let mut store = Store::new();
     let at_ms = Some(store.now_ms + 1_000);
-    let commands = [(0, Command::Clear { at_ms }), (0, Command::Set(Set::new(b"k", b"v")))];
+    let commands = [
+        (0, Command::Database(DatabaseCommand::Clear { at_ms })),
+        (0, Command::String(StringCommand::Set(Set::new(b"k", b"v")))),
+    ];
     let batch = Batch { other_units: 0, watches: &[], commands: &commands };
     let mut recorder = Recorder::default();
     let done = execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {});
@@ -119,28 +128,34 @@ fn a_swapped_in_data_set_is_never_missed() {
         assert_eq!(done, Ok(true));
         recorder.answers
     };
-    run(0, Command::Set(Set::new(b"k", b"v")));
-    let get = &Command::Get { key: b"k" };
+    run(0, Command::String(StringCommand::Set(Set::new(b"k", b"v"))));
+    let get = &Command::String(StringCommand::Get { key: b"k" });
     std::thread::scope(|scope| {
         let readers = [
             scope.spawn(move || {
                 while !stop.load(SeqCst) {
                     assert_eq!(run(0, get.clone()), [value("v")]);
-                    assert_eq!(run(0, Command::Exists { keys: &[b"k"] }), [Answer::Integer(1)]);
+                    assert_eq!(
+                        run(0, Command::Key(KeyCommand::Exists { keys: &[b"k"] })),
+                        [Answer::Integer(1)]
+                    );
                 }
             }),
             scope.spawn(move || {
                 while !stop.load(SeqCst) {
                     // In a batch, which sees one map of the databases throughout.
-                    let answers = batch(&[(0, get.clone()), (0, Command::Count)]);
+                    let answers =
+                        batch(&[(0, get.clone()), (0, Command::Database(DatabaseCommand::Count))]);
                     assert_eq!(answers, [value("v"), Answer::Integer(1)]);
                 }
             }),
         ];
         for round in 0..ROUNDS {
-            run(1, Command::Set(Set::new(b"k", b"v")));
-            let (swap, clear) =
-                (Command::Swap { first: 0, second: 1 }, Command::Clear { at_ms: None });
+            run(1, Command::String(StringCommand::Set(Set::new(b"k", b"v"))));
+            let (swap, clear) = (
+                Command::Database(DatabaseCommand::Swap { first: 0, second: 1 }),
+                Command::Database(DatabaseCommand::Clear { at_ms: None }),
+            );
             if round % 2 == 0 {
                 run(0, swap);
                 run(1, clear);
@@ -164,21 +179,43 @@ fn a_full_server_still_moves_and_lets_expire() {
     store.set("k", &text);
     budget.bytes_max.store(budget.bytes.load(SeqCst), SeqCst);
     let full = Answer::Error(todana_command::Error::Full);
-    assert_eq!(store.run(Command::Set(Set::new(b"more", b"v"))), full);
+    assert_eq!(store.run(Command::String(StringCommand::Set(Set::new(b"more", b"v")))), full);
     let at_ms = store.now_ms + 1_000;
     let (expires, when) = (Expires::At(at_ms), ExpireWhen::default());
-    assert_eq!(store.run(Command::Expire { key: b"k", expires, when }), Answer::Flag(true));
-    assert_eq!(store.run(Command::Expiry { key: b"k" }), Answer::Expiry(Some(at_ms)));
+    assert_eq!(
+        store.run(Command::Key(KeyCommand::Expire { key: b"k", expires, when })),
+        Answer::Flag(true)
+    );
+    assert_eq!(
+        store.run(Command::Key(KeyCommand::Expiry { key: b"k" })),
+        Answer::Expiry(Some(at_ms))
+    );
     let expires = Expires::Never;
-    assert_eq!(store.run(Command::Expire { key: b"k", expires, when }), Answer::Flag(true));
+    assert_eq!(
+        store.run(Command::Key(KeyCommand::Expire { key: b"k", expires, when })),
+        Answer::Flag(true)
+    );
     let expires = Expires::At(at_ms);
     let expected = Answer::Record { value: text.into(), flags: 0, expires_at_ms: Some(at_ms) };
-    assert_eq!(store.run(Command::GetAndExpire { key: b"k", expires }), expected);
-    assert_eq!(store.run(Command::Expiry { key: b"k" }), Answer::Expiry(Some(at_ms)));
+    assert_eq!(
+        store.run(Command::String(StringCommand::GetAndExpire { key: b"k", expires })),
+        expected
+    );
+    assert_eq!(
+        store.run(Command::Key(KeyCommand::Expiry { key: b"k" })),
+        Answer::Expiry(Some(at_ms))
+    );
     let to = b"another name";
-    assert_eq!(store.run(Command::Rename { from: b"k", to, if_absent: false }), Answer::Done);
-    assert_eq!(store.run(Command::Move { key: to, database: 3 }), Answer::Flag(true));
-    let copy = Command::Copy { from: to, to: b"c", database: None, replace: false };
+    assert_eq!(
+        store.run(Command::Key(KeyCommand::Rename { from: b"k", to, if_absent: false })),
+        Answer::Done
+    );
+    assert_eq!(
+        store.run(Command::Key(KeyCommand::Move { key: to, database: 3 })),
+        Answer::Flag(true)
+    );
+    let copy =
+        Command::Key(KeyCommand::Copy { from: to, to: b"c", database: None, replace: false });
     assert_eq!(store.run_in(3, copy), full, "a copy adds");
     let sum: u64 = store.databases.tables().iter().map(|table| table.bytes()).sum();
     assert_eq!(budget.bytes.load(SeqCst), sum as i64);
@@ -197,8 +234,14 @@ fn pairs_that_do_not_fit_are_taken_back_among_writers() {
         recorder.answers.remove(0)
     };
     let (large, small) = ([b'l'; 8_000], [b's'; 10]);
-    assert_eq!(run(Command::Set(Set::new(b"shrinks", &large))), Answer::Stored);
-    assert_eq!(run(Command::Set(Set::new(b"grows", &small))), Answer::Stored);
+    assert_eq!(
+        run(Command::String(StringCommand::Set(Set::new(b"shrinks", &large)))),
+        Answer::Stored
+    );
+    assert_eq!(
+        run(Command::String(StringCommand::Set(Set::new(b"grows", &small)))),
+        Answer::Stored
+    );
     let stop = &AtomicBool::new(false);
     std::thread::scope(|scope| {
         let run = &run;
@@ -207,10 +250,10 @@ fn pairs_that_do_not_fit_are_taken_back_among_writers() {
             while !stop.load(SeqCst) {
                 let keys: Vec<_> = (0..200u32).map(u32::to_le_bytes).collect();
                 for key in &keys {
-                    run(Command::Set(Set::new(key, &[b'x'; 400])));
+                    run(Command::String(StringCommand::Set(Set::new(key, &[b'x'; 400]))));
                 }
                 keys.iter().for_each(|key| {
-                    run(Command::Delete { keys: &[key] });
+                    run(Command::Key(KeyCommand::Delete { keys: &[key] }));
                 });
             }
         });
@@ -219,21 +262,34 @@ fn pairs_that_do_not_fit_are_taken_back_among_writers() {
         for _ in 0..2_000 {
             let pairs: [(&[u8], &[u8]); 3] =
                 [(b"shrinks", &small), (b"new", &small), (b"grows", &[b'g'; 35_000])];
-            match run(Command::SetMany { pairs: &pairs, condition, expires }) {
+            match run(Command::String(StringCommand::SetMany { pairs: &pairs, condition, expires }))
+            {
                 Answer::Done => {
                     let pairs: [(&[u8], &[u8]); 2] = [(b"grows", &small), (b"shrinks", &large)];
-                    while run(Command::SetMany { pairs: &pairs, condition, expires })
-                        != Answer::Done
+                    while run(Command::String(StringCommand::SetMany {
+                        pairs: &pairs,
+                        condition,
+                        expires,
+                    })) != Answer::Done
                     {
                         std::thread::yield_now();
                     }
-                    run(Command::Delete { keys: &[b"new"] });
+                    run(Command::Key(KeyCommand::Delete { keys: &[b"new"] }));
                 }
                 _ => refused += 1,
             }
-            assert_eq!(run(Command::Length { key: b"shrinks" }), Answer::Integer(8_000));
-            assert_eq!(run(Command::Length { key: b"grows" }), Answer::Integer(10));
-            assert_eq!(run(Command::Exists { keys: &[b"new"] }), Answer::Integer(0));
+            assert_eq!(
+                run(Command::String(StringCommand::Length { key: b"shrinks" })),
+                Answer::Integer(8_000)
+            );
+            assert_eq!(
+                run(Command::String(StringCommand::Length { key: b"grows" })),
+                Answer::Integer(10)
+            );
+            assert_eq!(
+                run(Command::Key(KeyCommand::Exists { keys: &[b"new"] })),
+                Answer::Integer(0)
+            );
         }
         stop.store(true, SeqCst);
         assert!(refused > 0);
@@ -249,10 +305,14 @@ fn the_last_of_several_values_for_a_key_stays() {
         for first in values {
             for second in values {
                 for third in values {
-                    store.run(Command::Delete { keys: &[b"k"] });
+                    store.run(Command::Key(KeyCommand::Delete { keys: &[b"k"] }));
                     before.iter().for_each(|value| store.set("k", value));
                     let pairs: [(&[u8], &[u8]); 3] = [(b"k", first), (b"k", second), (b"k", third)];
-                    store.run(Command::SetMany { pairs: &pairs, condition, expires });
+                    store.run(Command::String(StringCommand::SetMany {
+                        pairs: &pairs,
+                        condition,
+                        expires,
+                    }));
                     let stored = store.get("k").unwrap_or_default().into_bytes();
                     assert_eq!(stored, third, "{pairs:?}");
                 }

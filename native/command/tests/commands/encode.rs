@@ -1,8 +1,10 @@
 //! Commands as bytes.
 
-use crate::dice::{Dice, VARIANTS, number};
 use proptest::prelude::*;
-use todana_command::{Command, Condition, Delta, Expires, Increment, Initial, Malformed, Scratch};
+use todana_command::testing::{Dice, number_of, numbers};
+use todana_command::{
+    Command, Condition, Delta, Expires, Increment, Initial, Malformed, Scratch, StringCommand,
+};
 
 fn encoded(command: &Command<'_>) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -13,11 +15,11 @@ fn encoded(command: &Command<'_>) -> Vec<u8> {
 proptest! {
     #[test]
     fn encoded_commands_decode_and_leave_the_rest(seed: u64, rest: Vec<u8>) {
-        for &variant in VARIANTS {
-            let command = Dice(seed).command(variant);
+        for number in numbers() {
+            let command = Dice(seed).command(number);
             let mut bytes = encoded(&command);
-            prop_assert_eq!(number(&command), variant, "an example of another variant");
-            prop_assert_eq!(usize::from(bytes[1]), variant, "variants keep their numbers");
+            prop_assert_eq!(number_of(&command), number);
+            prop_assert_eq!(u16::from(bytes[1]), number, "commands keep their numbers");
             let whole = bytes.len();
             bytes.extend_from_slice(&rest);
             let mut scratch = Scratch::default();
@@ -44,10 +46,10 @@ proptest! {
     #[test]
     fn a_flipped_bit_is_malformed_or_another_command(
         seed: u64,
-        variant in proptest::sample::select(VARIANTS),
+        number in proptest::sample::select(numbers()),
         at: usize,
     ) {
-        let mut bytes = encoded(&Dice(seed).command(variant));
+        let mut bytes = encoded(&Dice(seed).command(number));
         let at = at % (bytes.len() * 8);
         bytes[at / 8] ^= 1 << (at % 8);
         let _ = Command::decode(&bytes, &mut Scratch::default());
@@ -56,14 +58,14 @@ proptest! {
 
 #[test]
 fn the_bytes_are_those_of_the_description() {
-    let increment = Command::Increment(Increment {
+    let increment = Command::String(StringCommand::Increment(Increment {
         key: b"n",
         delta: Delta::Signed(1),
         initial: Some((Initial::Zero, Expires::Never)),
         condition: Condition::Always,
         expires: Expires::Keep,
         track_access: false,
-    });
+    }));
     let bytes = b"\x01\x10\x01n\x00\x02\x01\x00\x00\x00\x01\x00";
     assert_eq!(encoded(&increment), bytes);
     let mut scratch = Scratch::default();

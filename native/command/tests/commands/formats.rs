@@ -4,7 +4,7 @@
 //! knew no later format: the bytes, and what they mean. They never change, except for new names of
 //! variants and fields in their second column.
 
-use crate::dice::{Dice, VARIANTS};
+use todana_command::testing::{Dice, numbers};
 use todana_command::{Command, FORMAT_MAX, FORMAT_MIN, Scratch};
 
 const FORMATS: [&str; 5] = [
@@ -24,7 +24,7 @@ fn bytes_of(hex: &str) -> Vec<u8> {
 #[test]
 fn commands_of_earlier_versions_keep_their_bytes_and_their_meaning() {
     assert_eq!(FORMATS.len(), usize::from(FORMAT_MAX - FORMAT_MIN + 1));
-    let mut variants = Vec::new();
+    let mut found = Vec::new();
     for (format, lines) in (FORMAT_MIN..).zip(FORMATS) {
         for line in lines.lines() {
             let (hex, meaning) = line.split_once('\t').expect("two columns");
@@ -36,12 +36,12 @@ fn commands_of_earlier_versions_keep_their_bytes_and_their_meaning() {
             let mut again = Vec::new();
             command.encode(&mut again);
             assert_eq!(again, bytes, "{meaning}");
-            variants.push(usize::from(bytes[1]));
+            found.push(u16::from(bytes[1]));
         }
     }
-    variants.sort_unstable();
-    variants.dedup();
-    assert_eq!(variants, VARIANTS, "a format has a new command without an example");
+    found.sort_unstable();
+    found.dedup();
+    assert_eq!(found, numbers(), "a format has a new command without an example");
 }
 
 #[test]
@@ -51,14 +51,14 @@ fn no_variant_is_left_out() {
         let bytes = [&[1, *variant][..], &[0; 64]].concat();
         Command::decode(&bytes, &mut Scratch::default()).is_ok()
     });
-    assert_eq!(known.map(usize::from).collect::<Vec<_>>(), VARIANTS);
-    for &variant in VARIANTS {
-        let format = Dice(1).command(variant).format();
-        let expected = match variant {
+    assert_eq!(known.map(u16::from).collect::<Vec<_>>(), numbers());
+    for number in numbers() {
+        let format = Dice(1).command(number).format();
+        let expected = match number {
             0..=41 => 1,
             42..=43 => 2,
             _ => 3,
         };
-        assert_eq!(format, expected, "{variant}");
+        assert_eq!(format, expected, "{number}");
     }
 }

@@ -2,11 +2,12 @@
 
 use crate::recorder::{Answer, Store, value};
 use todana_command::{
-    Command, Condition, Error, ExpireWhen, Expires, LcsWant, LeaseOptions, LeaseState, Refusal, Set,
+    Command, Condition, DatabaseCommand, Error, ExpireWhen, Expires, KeyCommand, LcsWant,
+    LeaseCommand, LeaseOptions, LeaseState, Refusal, Set, StringCommand,
 };
 
 fn expire(expires: Expires, when: ExpireWhen) -> Command<'static> {
-    Command::Expire { key: b"k", expires, when }
+    Command::Key(KeyCommand::Expire { key: b"k", expires, when })
 }
 
 #[test]
@@ -40,15 +41,21 @@ fn expiry_conditions_follow_redis() {
 #[test]
 fn renaming_moves_value_and_expiry() {
     let mut store = Store::new();
-    let rename = |if_absent| Command::Rename { from: b"a", to: b"b", if_absent };
+    let rename = |if_absent| Command::Key(KeyCommand::Rename { from: b"a", to: b"b", if_absent });
     assert_eq!(store.run(rename(false)), Answer::Refused(Refusal::Absent));
-    store.run(Command::Set(Set { expires: Expires::At(9_000_000), ..Set::new(b"a", b"1") }));
+    store.run(Command::String(StringCommand::Set(Set {
+        expires: Expires::At(9_000_000),
+        ..Set::new(b"a", b"1")
+    })));
     store.set("b", "2");
     assert_eq!(store.run(rename(true)), Answer::Refused(Refusal::Present));
     assert_eq!(store.run(rename(false)), Answer::Done);
     assert_eq!(store.get("a"), None);
-    assert_eq!(store.run(Command::Expiry { key: b"b" }), Answer::Expiry(Some(9_000_000)));
-    let same = Command::Rename { from: b"b", to: b"b", if_absent: false };
+    assert_eq!(
+        store.run(Command::Key(KeyCommand::Expiry { key: b"b" })),
+        Answer::Expiry(Some(9_000_000))
+    );
+    let same = Command::Key(KeyCommand::Rename { from: b"b", to: b"b", if_absent: false });
     assert_eq!(store.run(same), Answer::Done);
     assert_eq!(store.get("b").as_deref(), Some("1"));
 }
@@ -57,22 +64,30 @@ fn renaming_moves_value_and_expiry() {
 fn records_are_copied_and_moved_between_databases() {
     let mut store = Store::new();
     store.set("a", "1");
-    let to = |database| Command::Move { key: b"a", database };
+    let to = |database| Command::Key(KeyCommand::Move { key: b"a", database });
     assert_eq!(store.run(to(0)), Answer::Error(Error::SameObject));
     assert_eq!(store.run(to(16)), Answer::Error(Error::NoSuchDatabase));
     assert_eq!(store.run(to(3)), Answer::Flag(true));
     assert_eq!(store.run(to(3)), Answer::Flag(false));
-    let back = |database, replace| Command::Copy { from: b"a", to: b"b", database, replace };
+    let back = |database, replace| {
+        Command::Key(KeyCommand::Copy { from: b"a", to: b"b", database, replace })
+    };
     assert_eq!(store.run_in(3, back(Some(0), false)), Answer::Flag(true));
     assert_eq!(store.run_in(3, back(Some(0), false)), Answer::Flag(false));
     assert_eq!(store.run_in(3, back(Some(0), true)), Answer::Flag(true));
     assert_eq!(store.run_in(3, back(None, false)), Answer::Flag(true));
     assert_eq!(store.get("b").as_deref(), Some("1"));
-    assert_eq!(store.run(Command::Swap { first: 0, second: 3 }), Answer::Done);
-    assert_eq!(store.run_in(0, Command::Count), Answer::Integer(2));
-    assert_eq!(store.run_in(3, Command::Count), Answer::Integer(1));
-    assert_eq!(store.run(Command::ClearAll { at_ms: None }), Answer::Done);
-    assert_eq!(store.run_in(3, Command::Count), Answer::Integer(0));
+    assert_eq!(
+        store.run(Command::Database(DatabaseCommand::Swap { first: 0, second: 3 })),
+        Answer::Done
+    );
+    assert_eq!(store.run_in(0, Command::Database(DatabaseCommand::Count)), Answer::Integer(2));
+    assert_eq!(store.run_in(3, Command::Database(DatabaseCommand::Count)), Answer::Integer(1));
+    assert_eq!(
+        store.run(Command::Database(DatabaseCommand::ClearAll { at_ms: None })),
+        Answer::Done
+    );
+    assert_eq!(store.run_in(3, Command::Database(DatabaseCommand::Count)), Answer::Integer(0));
 }
 
 #[test]
@@ -81,11 +96,11 @@ fn keys_are_counted_and_deleted_by_name() {
     store.set("a", "1");
     store.set("b", "2");
     let keys: [&[u8]; 3] = [b"a", b"a", b"none"];
-    assert_eq!(store.run(Command::Exists { keys: &keys }), Answer::Integer(2));
-    assert_eq!(store.run(Command::NoteAccess { keys: &keys }), Answer::Integer(2));
-    assert_eq!(store.run(Command::Delete { keys: &keys }), Answer::Integer(1));
-    let delete_if = |condition| Command::DeleteIf { key: b"b", condition };
-    let version = store.run(Command::Get { key: b"b" });
+    assert_eq!(store.run(Command::Key(KeyCommand::Exists { keys: &keys })), Answer::Integer(2));
+    assert_eq!(store.run(Command::Key(KeyCommand::NoteAccess { keys: &keys })), Answer::Integer(2));
+    assert_eq!(store.run(Command::Key(KeyCommand::Delete { keys: &keys })), Answer::Integer(1));
+    let delete_if = |condition| Command::Key(KeyCommand::DeleteIf { key: b"b", condition });
+    let version = store.run(Command::String(StringCommand::Get { key: b"b" }));
     assert_eq!(version, value("2"));
     let wrong = delete_if(Condition::IfVersion(store.version + 1));
     assert_eq!(store.run(wrong), Answer::Refused(Refusal::VersionDiffers));
@@ -103,7 +118,8 @@ fn a_scan_of_pages_finds_each_matching_key() {
     let (mut cursor, mut found) = (0, Vec::new());
     loop {
         let pattern = Some(&b"user:*"[..]);
-        let scan = Command::Scan { cursor, count: 10, pattern, values: false };
+        let scan =
+            Command::Database(DatabaseCommand::Scan { cursor, count: 10, pattern, values: false });
         let mut answers = store.all(scan).into_iter();
         let Some(Answer::Page(next, length)) = answers.next() else { panic!("no page") };
         assert_eq!(answers.len(), length);
@@ -116,10 +132,10 @@ fn a_scan_of_pages_finds_each_matching_key() {
     found.sort_by_key(|answer| format!("{answer:?}"));
     found.dedup();
     assert_eq!(found.len(), 500);
-    let keys = store.all(Command::Keys { pattern: b"page:1?" });
+    let keys = store.all(Command::Database(DatabaseCommand::Keys { pattern: b"page:1?" }));
     assert_eq!(keys[0], Answer::List(10));
-    let one = store.run(Command::RandomKey { seed: 42 });
-    assert_eq!(store.run(Command::RandomKey { seed: 42 }), one);
+    let one = store.run(Command::Database(DatabaseCommand::RandomKey { seed: 42 }));
+    assert_eq!(store.run(Command::Database(DatabaseCommand::RandomKey { seed: 42 })), one);
 }
 
 #[test]
@@ -134,7 +150,8 @@ fn keys_of_a_slot_are_found_among_others() {
         (0..300).filter(|n| slot == todana_command::slot_of(format!("page:{n}").as_bytes()));
     let expected = 300 + others.count();
     let found = |store: &mut Store, count| {
-        let mut answers = store.all(Command::KeysOfSlot { slot, count }).into_iter();
+        let mut answers =
+            store.all(Command::Database(DatabaseCommand::KeysOfSlot { slot, count })).into_iter();
         let Some(Answer::List(length)) = answers.next() else { panic!("no list") };
         assert_eq!(answers.len(), length);
         length
@@ -147,7 +164,7 @@ fn keys_of_a_slot_are_found_among_others() {
 #[test]
 fn a_lease_is_won_once() {
     let mut store = Store::new();
-    let lease = |options| Command::Lease { key: b"k", options };
+    let lease = |options| Command::Lease(LeaseCommand::Get { key: b"k", options });
     let state = |answer| match answer {
         Answer::Lease { state, .. } => state,
         other => panic!("{other:?}"),
@@ -160,7 +177,7 @@ fn a_lease_is_won_once() {
     assert_eq!((second.won, second.created, second.already_won), (false, false, true));
 
     let set = Set { expires: Expires::At(1_030_000), track_access: true, ..Set::new(b"k", b"v") };
-    store.run(Command::Set(set));
+    store.run(Command::String(StringCommand::Set(set)));
     let recache = |below_ms| {
         lease(LeaseOptions { recache_below_ms: Some(below_ms), ..LeaseOptions::default() })
     };
@@ -178,18 +195,22 @@ fn a_lease_is_won_once() {
 fn an_invalidated_record_is_stale_and_offered_once() {
     let mut store = Store::new();
     store.set("k", "v");
-    let invalidate = Command::Invalidate {
+    let invalidate = Command::Lease(LeaseCommand::Invalidate {
         key: b"k",
         condition: Condition::Always,
         expires: Expires::At(9_000_000),
-    };
+    });
     assert_eq!(store.run(invalidate), Answer::Done);
-    let lease = || Command::Lease { key: b"k", options: LeaseOptions::default() };
+    let lease =
+        || Command::Lease(LeaseCommand::Get { key: b"k", options: LeaseOptions::default() });
     let Answer::Lease { value, state } = store.run(lease()) else { panic!("no lease") };
     assert_eq!((value, state.stale, state.won), (b"v".to_vec(), true, true));
     let Answer::Lease { state, .. } = store.run(lease()) else { panic!("no lease") };
     assert_eq!((state.stale, state.won, state.already_won), (true, false, true));
-    assert_eq!(store.run(Command::Expiry { key: b"k" }), Answer::Expiry(Some(9_000_000)));
+    assert_eq!(
+        store.run(Command::Key(KeyCommand::Expiry { key: b"k" })),
+        Answer::Expiry(Some(9_000_000))
+    );
 }
 
 #[test]
@@ -197,7 +218,7 @@ fn the_longest_common_subsequence_is_that_of_redis_documentation() {
     let mut store = Store::new();
     store.set("a", "ohmytext");
     store.set("b", "mynewtext");
-    let lcs = |want| Command::Lcs { keys: [b"a", b"b"], want };
+    let lcs = |want| Command::String(StringCommand::Lcs { keys: [b"a", b"b"], want });
     assert_eq!(store.run(lcs(LcsWant::Text)), Answer::Bytes(b"mytext".into()));
     assert_eq!(store.run(lcs(LcsWant::Length)), Answer::Integer(6));
     let spans = |length_min| LcsWant::Spans { length_min, with_lengths: true };
@@ -218,7 +239,7 @@ fn clearing_can_wait_for_its_time() {
     let mut store = Store::new();
     store.set("a", "1");
     let at_ms = Some(store.now_ms + 1_000);
-    assert_eq!(store.run(Command::Clear { at_ms }), Answer::Done);
+    assert_eq!(store.run(Command::Database(DatabaseCommand::Clear { at_ms })), Answer::Done);
     store.now_ms += 999;
     store.set("b", "2");
     assert_eq!(store.get("a").as_deref(), Some("1"));

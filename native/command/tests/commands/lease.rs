@@ -2,7 +2,10 @@
 //! 1.6.18.
 
 use crate::recorder::{Answer, Store};
-use todana_command::{Command, Condition, Expires, LeaseOptions, LeaseState, Refusal, Set, Side};
+use todana_command::{
+    Command, Condition, Expires, KeyCommand, LeaseCommand, LeaseOptions, LeaseState, Refusal, Set,
+    Side, StringCommand,
+};
 
 const KEY: &[u8] = b"k";
 
@@ -11,20 +14,20 @@ fn stored(value: &[u8]) -> Set<'_> {
 }
 
 fn look(store: &mut Store, options: LeaseOptions) -> LeaseState {
-    match store.run(Command::Lease { key: KEY, options }) {
+    match store.run(Command::Lease(LeaseCommand::Get { key: KEY, options })) {
         Answer::Lease { state, .. } => state,
         other => panic!("no lease: {other:?}"),
     }
 }
 
 fn expiry(store: &mut Store) -> Answer {
-    store.run(Command::Expiry { key: KEY })
+    store.run(Command::Key(KeyCommand::Expiry { key: KEY }))
 }
 
 #[test]
 fn looks_are_remembered() {
     let mut store = Store::new();
-    store.run(Command::Set(stored(b"x")));
+    store.run(Command::String(StringCommand::Set(stored(b"x"))));
     store.now_ms += 3_000;
     let quiet = LeaseOptions { quiet_access: true, ..LeaseOptions::default() };
     let first = LeaseState { idle_s: 3, ..LeaseState::default() };
@@ -33,7 +36,7 @@ fn looks_are_remembered() {
     let second = LeaseState { fetched_before: true, ..LeaseState::default() };
     assert_eq!(look(&mut store, quiet), second);
     store.now_ms += 2_000;
-    store.run(Command::Get { key: KEY });
+    store.run(Command::String(StringCommand::Get { key: KEY }));
     assert_eq!(look(&mut store, quiet), second, "`get` is a look too");
 }
 
@@ -47,7 +50,7 @@ fn a_record_made_by_a_look_is_for_its_maker_to_fill() {
     assert_eq!(expiry(&mut store), Answer::Expiry(Some(at_ms)));
     let late = LeaseState { already_won: true, fetched_before: true, ..LeaseState::default() };
     assert_eq!(look(&mut store, vivify), late);
-    store.run(Command::Set(stored(b"filled")));
+    store.run(Command::String(StringCommand::Set(stored(b"filled"))));
     assert_eq!(look(&mut store, vivify), LeaseState::default());
 }
 
@@ -55,7 +58,7 @@ fn a_record_made_by_a_look_is_for_its_maker_to_fill() {
 fn an_old_record_is_won_once_and_before_the_touch() {
     let mut store = Store::new();
     let expires = Expires::At(store.now_ms + 10_000);
-    store.run(Command::Set(Set { expires, ..stored(b"x") }));
+    store.run(Command::String(StringCommand::Set(Set { expires, ..stored(b"x") })));
     let at_ms = store.now_ms + 100_000;
     let options = LeaseOptions {
         recache_below_ms: Some(30_000),
@@ -72,7 +75,7 @@ fn an_old_record_is_won_once_and_before_the_touch() {
 fn a_record_of_another_door_can_be_won_too() {
     let mut store = Store::new();
     let expires = Expires::At(store.now_ms + 10_000);
-    store.run(Command::Set(Set { expires, ..Set::new(KEY, b"x") }));
+    store.run(Command::String(StringCommand::Set(Set { expires, ..Set::new(KEY, b"x") })));
     let options = LeaseOptions { recache_below_ms: Some(30_000), ..LeaseOptions::default() };
     assert!(look(&mut store, options).won);
     assert!(look(&mut store, options).already_won);
@@ -81,10 +84,10 @@ fn a_record_of_another_door_can_be_won_too() {
 #[test]
 fn an_expiry_that_has_passed_shows_the_record_for_the_last_time() {
     let mut store = Store::new();
-    store.run(Command::Set(stored(b"x")));
+    store.run(Command::String(StringCommand::Set(stored(b"x"))));
     let options = LeaseOptions { touch: Some(Expires::At(1)), ..LeaseOptions::default() };
     look(&mut store, options);
-    assert_eq!(store.run(Command::Lease { key: KEY, options }), Answer::None);
+    assert_eq!(store.run(Command::Lease(LeaseCommand::Get { key: KEY, options })), Answer::None);
     let options = LeaseOptions { vivify: Some(Expires::At(1)), ..LeaseOptions::default() };
     assert!(look(&mut store, options).created);
     assert!(look(&mut store, options).created);
@@ -94,11 +97,14 @@ fn an_expiry_that_has_passed_shows_the_record_for_the_last_time() {
 fn a_late_value_is_stale_and_keeps_expiry_and_winner() {
     let mut store = Store::new();
     let at_ms = store.now_ms + 100_000;
-    store.run(Command::Set(Set { expires: Expires::At(at_ms), ..stored(b"x") }));
+    store.run(Command::String(StringCommand::Set(Set {
+        expires: Expires::At(at_ms),
+        ..stored(b"x")
+    })));
     let version = store.version;
     let late = |value, version| {
         let (condition, expires) = (Condition::NotNewer(version), Expires::At(5_000_000));
-        Command::Set(Set { condition, expires, ..stored(value) })
+        Command::String(StringCommand::Set(Set { condition, expires, ..stored(value) }))
     };
     assert_eq!(store.run(late(b"y", version - 1)), Answer::Stored);
     assert_eq!(expiry(&mut store), Answer::Expiry(Some(at_ms)));
@@ -113,25 +119,25 @@ fn a_late_value_is_stale_and_keeps_expiry_and_winner() {
     assert_eq!(store.run(late(b"in time", version)), Answer::Stored);
     assert_eq!(expiry(&mut store), Answer::Expiry(Some(5_000_000)));
     assert_eq!(look(&mut store, LeaseOptions::default()), LeaseState::default());
-    store.run(Command::Delete { keys: &[KEY] });
+    store.run(Command::Key(KeyCommand::Delete { keys: &[KEY] }));
     assert_eq!(store.run(late(b"v", 1)), Answer::Refused(Refusal::Absent));
 }
 
 #[test]
 fn an_extended_value_is_fresh() {
     let mut store = Store::new();
-    store.run(Command::Set(stored(b"x")));
+    store.run(Command::String(StringCommand::Set(stored(b"x"))));
     let (condition, expires) = (Condition::Always, Expires::Keep);
-    store.run(Command::Invalidate { key: KEY, condition, expires });
+    store.run(Command::Lease(LeaseCommand::Invalidate { key: KEY, condition, expires }));
     assert!(look(&mut store, LeaseOptions::default()).stale);
     let (side, create) = (Side::Append, false);
-    store.run(Command::Concat {
+    store.run(Command::String(StringCommand::Concat {
         key: KEY,
         bytes: b"y",
         side,
         create,
         condition,
         expires: Expires::Keep,
-    });
+    }));
     assert_eq!(look(&mut store, LeaseOptions::default()), LeaseState::default());
 }

@@ -1,20 +1,21 @@
 //! Batches in the log of durable databases.
 
 use crate::access::{State, states};
-use crate::dice::{Dice, KEYS, VARIANTS};
 use crate::recorder::{Answer, Recorder, Store, value};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use todana_command::testing::{Dice, KEYS};
 use todana_command::{
-    Batch, Check, Command, Condition, Databases, Error, Expires, Inadmissible, KeyState,
-    LoggedBatch, LoggedSeen, LoggedWatch, Place, Set, Status, Transaction, Watch, Write,
-    admit_logged_batch, commit, decode_batch, encode_batch, execute_batch, execute_logged_batch,
-    execute_logged_batch_on, is_batch_logged, is_logged, look_up_state, watch,
+    Batch, Check, Command, Condition, DatabaseCommand, Databases, Error, Expires, Inadmissible,
+    KeyCommand, KeyState, LeaseCommand, LoggedBatch, LoggedSeen, LoggedWatch, Place, Set, Status,
+    StringCommand, Transaction, Watch, Write, admit_logged_batch, commit, decode_batch,
+    encode_batch, execute_batch, execute_logged_batch, execute_logged_batch_on, is_batch_logged,
+    is_logged, look_up_state, watch,
 };
 use todana_table::{Options, Table};
 
 fn set(key: &'static [u8], value: &'static [u8]) -> Command<'static> {
-    Command::Set(Set::new(key, value))
+    Command::String(StringCommand::Set(Set::new(key, value)))
 }
 
 /// A batch without other work.
@@ -56,8 +57,8 @@ fn dice_batch(seed: u64) -> LoggedBatch<'static> {
         .collect();
     let commands = (0..dice.below(6))
         .map(|_| {
-            let variant = dice.one_of(VARIANTS);
-            (dice.below(20), dice.command(variant))
+            let command = dice.any_command();
+            (dice.below(20), command)
         })
         .collect();
     LoggedBatch { watches, commands }
@@ -143,16 +144,16 @@ fn take_step(store: &mut Store, step: &Step) {
         Step::SetBriefly(database, key) => {
             let expires = Expires::After(15);
             let set = Set { expires, ..Set::new(WATCHED[key], b"1") };
-            store.run_in(database, Command::Set(set));
+            store.run_in(database, Command::String(StringCommand::Set(set)));
         }
         Step::Delete(database, key) => {
-            store.run_in(database, Command::Delete { keys: &[WATCHED[key]] });
+            store.run_in(database, Command::Key(KeyCommand::Delete { keys: &[WATCHED[key]] }));
         }
         Step::Clear(database) => {
-            store.run_in(database, Command::Clear { at_ms: None });
+            store.run_in(database, Command::Database(DatabaseCommand::Clear { at_ms: None }));
         }
         Step::Swap(first, second) => {
-            store.run(Command::Swap { first, second });
+            store.run(Command::Database(DatabaseCommand::Swap { first, second }));
         }
         Step::Wait(ms) => store.now_ms += ms,
         Step::Watch(..) | Step::Submit => {}
@@ -212,7 +213,7 @@ fn a_key_created_and_removed_before_the_log_executes_the_batch_fails_the_watch()
     let bytes = logged(&batch(&watches, &[(0, set(b"r", b"1"))])).expect("the key is absent");
     drop(watches);
     store.set("k", "v");
-    store.run(Command::Delete { keys: &[b"k"] });
+    store.run(Command::Key(KeyCommand::Delete { keys: &[b"k"] }));
     assert_eq!(apply(&store, &bytes), (Status::WatchFailed, vec![]));
     assert_eq!(store.get("r"), None);
 }
@@ -237,8 +238,12 @@ fn a_watch_of_a_database_that_does_not_exist_holds() {
 fn each_command_of_a_logged_batch_replies_and_a_failed_one_undoes_nothing() {
     let mut store = Store::durable(|_| true);
     store.set("n", "many");
-    let increment = Command::IncrementFloat { key: b"n", delta: b"1" };
-    let commands = [(0, set(b"a", b"1")), (0, increment), (0, Command::Get { key: b"a" })];
+    let increment = Command::String(StringCommand::IncrementFloat { key: b"n", delta: b"1" });
+    let commands = [
+        (0, set(b"a", b"1")),
+        (0, increment),
+        (0, Command::String(StringCommand::Get { key: b"a" })),
+    ];
     let bytes = logged(&batch(&[], &commands)).expect("no watches");
     let answers = vec![Answer::Stored, Answer::Error(Error::NotAFloat), value("1")];
     assert_eq!(apply(&store, &bytes), (Status::Done, answers));
@@ -251,11 +256,19 @@ fn commands_across_durable_and_other_databases_change_nothing() {
         store.run_in(database, set(b"k", b"v"));
     }
     let transfers = [
-        (0, Command::Move { key: b"k", database: 3 }),
-        (2, Command::Move { key: b"k", database: 1 }),
-        (0, Command::Copy { from: b"k", to: b"l", database: Some(2), replace: true }),
-        (0, Command::Swap { first: 1, second: 2 }),
-        (2, Command::Swap { first: 2, second: 0 }),
+        (0, Command::Key(KeyCommand::Move { key: b"k", database: 3 })),
+        (2, Command::Key(KeyCommand::Move { key: b"k", database: 1 })),
+        (
+            0,
+            Command::Key(KeyCommand::Copy {
+                from: b"k",
+                to: b"l",
+                database: Some(2),
+                replace: true,
+            }),
+        ),
+        (0, Command::Database(DatabaseCommand::Swap { first: 1, second: 2 })),
+        (2, Command::Database(DatabaseCommand::Swap { first: 2, second: 0 })),
     ];
     for (database, command) in transfers {
         let before = states(&store.databases, store.now_ms);
@@ -274,7 +287,7 @@ fn commands_across_durable_and_other_databases_change_nothing() {
 fn databases_of_one_durability_are_exchanged() {
     let mut store = Store::durable(|number| number < 2);
     for (first, second, durable) in [(0, 1, true), (2, 3, false)] {
-        let swap = Command::Swap { first, second };
+        let swap = Command::Database(DatabaseCommand::Swap { first, second });
         // The database of the client that sends the command does not matter.
         assert_eq!(is_logged(&store.databases, 9, &swap), Ok(durable));
         assert_eq!(store.run_in(9, swap), Answer::Done);
@@ -288,15 +301,21 @@ fn what_changes_durable_databases_is_logged() {
     let is_logged = |database, command| is_logged(&store.databases, database, &command);
     assert_eq!(is_logged(0, set(b"k", b"v")), Ok(true));
     assert_eq!(is_logged(1, set(b"k", b"v")), Ok(false));
-    assert_eq!(is_logged(0, Command::Get { key: b"k" }), Ok(false));
-    assert_eq!(is_logged(0, Command::Sweep { work_max: 1 }), Ok(false));
+    assert_eq!(is_logged(0, Command::String(StringCommand::Get { key: b"k" })), Ok(false));
+    assert_eq!(is_logged(0, Command::Database(DatabaseCommand::Sweep { work_max: 1 })), Ok(false));
     let options = Default::default();
-    assert_eq!(is_logged(0, Command::Lease { key: b"k", options }), Ok(true));
+    assert_eq!(is_logged(0, Command::Lease(LeaseCommand::Get { key: b"k", options })), Ok(true));
     // There is no such database, and execution says so.
-    assert_eq!(is_logged(0, Command::Move { key: b"k", database: 16 }), Ok(true));
+    assert_eq!(is_logged(0, Command::Key(KeyCommand::Move { key: b"k", database: 16 })), Ok(true));
     assert_eq!(is_logged(16, set(b"k", b"v")), Ok(false));
-    assert_eq!(is_logged(0, Command::ClearAll { at_ms: None }), Ok(true));
-    assert_eq!(is_logged(1, Command::ClearAll { at_ms: None }), Ok(false));
+    assert_eq!(
+        is_logged(0, Command::Database(DatabaseCommand::ClearAll { at_ms: None })),
+        Ok(true)
+    );
+    assert_eq!(
+        is_logged(1, Command::Database(DatabaseCommand::ClearAll { at_ms: None })),
+        Ok(false)
+    );
 }
 
 #[test]
@@ -306,8 +325,10 @@ fn all_databases_of_one_durability_are_cleared_together() {
     for number in 0..4 {
         store.run_in(number, set(b"k", b"v"));
     }
-    let clear_all = Command::ClearAll { at_ms: None };
-    let counts = |store: &mut Store| [0, 1, 2, 3].map(|it| store.run_in(it, Command::Count));
+    let clear_all = Command::Database(DatabaseCommand::ClearAll { at_ms: None });
+    let counts = |store: &mut Store| {
+        [0, 1, 2, 3].map(|it| store.run_in(it, Command::Database(DatabaseCommand::Count)))
+    };
     let (none, one) = (Answer::Integer(0), Answer::Integer(1));
     store.run_in(1, clear_all.clone());
     assert_eq!(counts(&mut store), [none.clone(), none.clone(), one.clone(), one]);
@@ -321,12 +342,16 @@ fn a_batch_that_is_logged_concerns_durable_databases_only() {
     let decide = |watches: &[Watch], commands: &[(usize, Command<'_>)]| {
         is_batch_logged(&store.databases, &batch(watches, commands))
     };
-    let (get, refused) = (Command::Get { key: b"k" }, Err(Inadmissible::DifferentDurability));
+    let (get, refused) =
+        (Command::String(StringCommand::Get { key: b"k" }), Err(Inadmissible::DifferentDurability));
     assert_eq!(decide(&[], &[(0, set(b"k", b"v")), (0, get.clone())]), Ok(true));
     assert_eq!(decide(&[], &[(0, get.clone()), (1, set(b"k", b"v"))]), Ok(false));
     assert_eq!(decide(&[], &[(0, set(b"k", b"v")), (1, get.clone())]), refused);
-    assert_eq!(decide(&[], &[(0, Command::ClearAll { at_ms: None })]), refused);
-    let swap = Command::Swap { first: 1, second: 2 };
+    assert_eq!(
+        decide(&[], &[(0, Command::Database(DatabaseCommand::ClearAll { at_ms: None }))]),
+        refused
+    );
+    let swap = Command::Database(DatabaseCommand::Swap { first: 1, second: 2 });
     assert_eq!(decide(&[], &[(0, swap.clone()), (0, get.clone())]), Ok(false));
     assert_eq!(decide(&[], &[(0, swap), (0, set(b"k", b"v"))]), refused);
     let watches = [watch(&store.databases, 1, b"k", store.now_ms)];
@@ -342,7 +367,7 @@ fn a_batch_is_admitted_where_it_comes_from() {
     };
     assert_eq!(admit(&[(0, set(b"k", b"v"))]), Ok(()));
     let keys = vec![&b"k"[..]; 40_000];
-    let delete = (0, Command::Delete { keys: &keys });
+    let delete = (0, Command::Key(KeyCommand::Delete { keys: &keys }));
     assert_eq!(admit(&[delete]), Err(Inadmissible::TooMuchWork));
 }
 
@@ -353,13 +378,20 @@ fn a_refused_write_of_many_keys_leaves_no_trace() {
     store.set("b", "1");
     let before = states(&store.databases, store.now_ms);
     let pairs: &[(&[u8], &[u8])] = &[(b"a", b"2"), (b"b", b"2")];
-    let set_many = |condition| Command::SetMany { pairs, condition, expires: Expires::Never };
+    let set_many = |condition| {
+        Command::String(StringCommand::SetMany { pairs, condition, expires: Expires::Never })
+    };
     store.run(set_many(Condition::IfAbsent));
     store.run(set_many(Condition::IfPresent));
-    store.run(Command::Rename { from: b"b", to: b"b", if_absent: true });
-    store.run(Command::Rename { from: b"a", to: b"b", if_absent: false });
-    store.run(Command::Copy { from: b"b", to: b"b", database: None, replace: true });
-    store.run(Command::Move { key: b"b", database: 16 });
+    store.run(Command::Key(KeyCommand::Rename { from: b"b", to: b"b", if_absent: true }));
+    store.run(Command::Key(KeyCommand::Rename { from: b"a", to: b"b", if_absent: false }));
+    store.run(Command::Key(KeyCommand::Copy {
+        from: b"b",
+        to: b"b",
+        database: None,
+        replace: true,
+    }));
+    store.run(Command::Key(KeyCommand::Move { key: b"b", database: 16 }));
     assert_eq!(states(&store.databases, store.now_ms), before);
 }
 
@@ -386,23 +418,24 @@ proptest! {
             let states = stores.each_mut().map(|store| {
                 if now == 0 {
                     let expires = Expires::After(20);
-                    store.run(Command::Set(Set { expires, ..Set::new(key, b"1") }));
+                    let set = Set { expires, ..Set::new(key, b"1") };
+                    store.run(Command::String(StringCommand::Set(set)));
                 } else if now == 1 {
-                    store.run(Command::Delete { keys: &[key] });
+                    store.run(Command::Key(KeyCommand::Delete { keys: &[key] }));
                 }
                 look_up_state(Place::Database(&store.databases, 0), key, store.now_ms, |_| ()).1
             });
             checks.push((key, states));
             if dice.below(6) == 0 {
                 stores.iter_mut().for_each(|store| {
-                    store.run(Command::Swap { first: 0, second: 1 });
+                    store.run(Command::Database(DatabaseCommand::Swap { first: 0, second: 1 }));
                 });
             }
         }
         let mut writes = Vec::new();
         for key in &KEYS[..3] {
             if dice.bit() {
-                let put = dice.perhaps(|dice| (dice.key(), 7, dice.expires()));
+                let put = dice.perhaps(|dice| (dice.key(), 7, dice.any()));
                 writes.push(Write { key, put });
             }
         }
@@ -447,8 +480,10 @@ fn a_transaction_on_a_table_that_is_no_database_is_logged_too() {
     assert_eq!(run(&[seen], &[put(b"b")]), (Status::WatchFailed, vec![]));
     assert_eq!(state(b"b"), KeyState::Absent);
     // Only keys of this table.
-    let batch =
-        LoggedBatch { watches: vec![], commands: vec![(1, set(b"k", b"v")), (0, Command::Count)] };
+    let batch = LoggedBatch {
+        watches: vec![],
+        commands: vec![(1, set(b"k", b"v")), (0, Command::Database(DatabaseCommand::Count))],
+    };
     let (mut reply, each) = (Recorder::default(), |_: &mut Recorder, _| {});
     let status = execute_logged_batch_on(&table, &batch, store.context(), &mut reply, each);
     let nowhere = Answer::Error(Error::NoSuchDatabase);

@@ -7,7 +7,6 @@ mod bits;
 mod compare;
 mod counters;
 mod databases;
-mod dice;
 mod encode;
 mod formats;
 mod keys;

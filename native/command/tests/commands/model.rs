@@ -4,8 +4,8 @@ use crate::recorder::{Answer, Store};
 use proptest::prelude::*;
 use std::collections::HashMap;
 use todana_command::{
-    Command, Condition, Delta, Error, ExpireWhen, Expires, Increment, Initial, Origin, Refusal,
-    Set, Side,
+    BitsCommand, Command, Condition, Delta, Error, ExpireWhen, Expires, Increment, Initial,
+    KeyCommand, Origin, Refusal, Set, Side, StringCommand,
 };
 
 const KEYS: [&[u8]; 2] = [b"a", b"another key"];
@@ -456,29 +456,37 @@ fn unsigned(value: &[u8]) -> Option<u64> {
 fn command<'a>(key: &'a [u8], action: &'a Action, held: Option<&'a Held>) -> Option<Command<'a>> {
     Some(match *action {
         Action::Wait { .. } => return None,
-        Action::Get => Command::Get { key },
-        Action::Take => Command::Take { key },
+        Action::Get => Command::String(StringCommand::Get { key }),
+        Action::Take => Command::String(StringCommand::Take { key }),
         Action::Delete => match key {
-            b"a" => Command::Delete { keys: &[b"a"] },
-            _ => Command::Delete { keys: &[b"another key"] },
+            b"a" => Command::Key(KeyCommand::Delete { keys: &[b"a"] }),
+            _ => Command::Key(KeyCommand::Delete { keys: &[b"another key"] }),
         },
-        Action::DeleteIf(condition) => Command::DeleteIf { key, condition },
+        Action::DeleteIf(condition) => Command::Key(KeyCommand::DeleteIf { key, condition }),
         Action::Set { ref value, flags, condition, expires, return_old } => {
             let set = Set::new(key, value);
-            Command::Set(Set { flags, condition, expires, return_old, ..set })
+            Command::String(StringCommand::Set(Set {
+                flags,
+                condition,
+                expires,
+                return_old,
+                ..set
+            }))
         }
         Action::Concat { ref bytes, side, create, condition, expires } => {
-            Command::Concat { key, bytes, side, create, condition, expires }
+            Command::String(StringCommand::Concat { key, bytes, side, create, condition, expires })
         }
-        Action::SetRange { offset, ref bytes } => Command::SetRange { key, offset, bytes },
-        Action::SetBit { offset, bit } => Command::SetBit { key, offset, bit },
+        Action::SetRange { offset, ref bytes } => {
+            Command::String(StringCommand::SetRange { key, offset, bytes })
+        }
+        Action::SetBit { offset, bit } => Command::Bits(BitsCommand::SetBit { key, offset, bit }),
         Action::Add { delta, initial, expires } => {
             let (condition, track_access) = (Condition::Always, false);
             let increment = Increment { key, delta, initial, condition, expires, track_access };
-            Command::Increment(increment)
+            Command::String(StringCommand::Increment(increment))
         }
         Action::AddWord { delta, origin, expires } => {
-            Command::IncrementBinary { key, delta, origin, expires }
+            Command::String(StringCommand::IncrementBinary { key, delta, origin, expires })
         }
         Action::AddEighths { delta, origin, expires } => {
             let bits = |eighths: i64| (eighths as f64 / 8.0).to_bits();
@@ -487,14 +495,28 @@ fn command<'a>(key: &'a [u8], action: &'a Action, held: Option<&'a Held>) -> Opt
                 Origin::Set => Origin::Set,
                 Origin::From(number) => Origin::From(bits(number)),
             };
-            Command::IncrementFraction { key, delta_bits: bits(delta), origin, expires }
+            Command::String(StringCommand::IncrementFraction {
+                key,
+                delta_bits: bits(delta),
+                origin,
+                expires,
+            })
         }
         Action::Compare { ref old, ref new, expires } => {
-            Command::CompareValue { key, old: old.value(held), new: new.as_deref(), expires }
+            Command::String(StringCommand::CompareValue {
+                key,
+                old: old.value(held),
+                new: new.as_deref(),
+                expires,
+            })
         }
-        Action::Expire { expires, when } => Command::Expire { key, expires, when },
-        Action::GetAndExpire(expires) => Command::GetAndExpire { key, expires },
-        Action::GetRange { start, end } => Command::GetRange { key, start, end },
+        Action::Expire { expires, when } => Command::Key(KeyCommand::Expire { key, expires, when }),
+        Action::GetAndExpire(expires) => {
+            Command::String(StringCommand::GetAndExpire { key, expires })
+        }
+        Action::GetRange { start, end } => {
+            Command::String(StringCommand::GetRange { key, start, end })
+        }
     })
 }
 
@@ -625,7 +647,7 @@ proptest! {
             store.now_ms = model.now_ms;
             model.drop_expired();
             // The model learns the version of the write, and checks the record as well.
-            let shown = store.run(Command::Get { key: KEYS[*key] });
+            let shown = store.run(Command::String(StringCommand::Get { key: KEYS[*key] }));
             let version = store.version;
             match model.held.get_mut(key) {
                 None => prop_assert_eq!(shown, Answer::None, "{:?}", action),

@@ -2,19 +2,20 @@
 
 use crate::recorder::{Answer, Recorder, Store};
 use todana_command::{
-    Command, Condition, Delta, Error, Expires, Increment, Initial, Refusal, Set, increment_in_table,
+    Command, Condition, DatabaseCommand, Delta, Error, Expires, Increment, Initial, Refusal, Set,
+    StringCommand, increment_in_table,
 };
 use todana_table::{KeyOrder, Keyspace, Limits, Meta, Options, Table, WhenFull};
 
 fn add(delta: Delta, initial: Option<Initial>) -> Command<'static> {
-    Command::Increment(Increment {
+    Command::String(StringCommand::Increment(Increment {
         key: b"n",
         delta,
         initial: initial.map(|initial| (initial, Expires::Never)),
         condition: Condition::Always,
         expires: Expires::Keep,
         track_access: false,
-    })
+    }))
 }
 
 fn number(text: &str) -> Answer {
@@ -28,7 +29,7 @@ fn a_missing_counter_starts_as_its_door_says() {
     assert_eq!(store.run(add(signed, None)), Answer::Refused(Refusal::Absent));
     let starts = [(Initial::Zero, "5"), (Initial::From(10), "15"), (Initial::Exactly(10), "10")];
     for (initial, text) in starts {
-        store.run(Command::Clear { at_ms: None });
+        store.run(Command::Database(DatabaseCommand::Clear { at_ms: None }));
         assert_eq!(store.run(add(signed, Some(initial))), number(text));
         assert_eq!(store.get("n").as_deref(), Some(text));
     }
@@ -70,10 +71,10 @@ fn a_number_of_one_door_is_a_number_at_the_other() {
 fn flags_and_expiry_survive() {
     let mut store = Store::new();
     let set = Set { flags: 9, expires: Expires::At(9_000_000), ..Set::new(b"n", b"1") };
-    store.run(Command::Set(set));
+    store.run(Command::String(StringCommand::Set(set)));
     store.run(add(Delta::Signed(1), None));
     let record = Answer::Record { value: b"2".into(), flags: 9, expires_at_ms: Some(9_000_000) };
-    assert_eq!(store.run(Command::Get { key: b"n" }), record);
+    assert_eq!(store.run(Command::String(StringCommand::Get { key: b"n" })), record);
 }
 
 #[test]
@@ -81,7 +82,7 @@ fn other_values_than_numbers_stay_unchanged() {
     let mut store = Store::new();
     store.set("n", "abc");
     assert_eq!(store.run(add(Delta::Signed(1), None)), Answer::Error(Error::NotAnInteger));
-    let float = Command::IncrementFloat { key: b"n", delta: b"1" };
+    let float = Command::String(StringCommand::IncrementFloat { key: b"n", delta: b"1" });
     assert_eq!(store.run(float), Answer::Error(Error::NotAFloat));
     assert_eq!(store.get("n").as_deref(), Some("abc"));
 }
@@ -90,7 +91,7 @@ fn other_values_than_numbers_stay_unchanged() {
 fn fractions_are_added_as_redis_documents() {
     let mut store = Store::new();
     store.set("n", "10.50");
-    let add = |delta| Command::IncrementFloat { key: b"n", delta };
+    let add = |delta| Command::String(StringCommand::IncrementFloat { key: b"n", delta });
     assert_eq!(store.run(add(b"0.1")), Answer::Bytes(b"10.6".into()));
     assert_eq!(store.run(add(b"-5")), Answer::Bytes(b"5.6".into()));
     store.set("n", "5.0e3");

@@ -3,7 +3,10 @@
 use crate::recorder::{Answer, Store};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use todana_command::{Batch, Command, Condition, Databases, Error, Expires, execute_batch, watch};
+use todana_command::{
+    Batch, Command, Condition, DatabaseCommand, Databases, Error, Expires, KeyCommand,
+    StringCommand, execute_batch, watch,
+};
 use todana_table::{Budget, Keyspace, Meta, Options, WhenFull, entry_bytes};
 
 /// Databases that share a budget for this many records of a one-byte key and 100 bytes.
@@ -15,7 +18,7 @@ fn full_with(records: u64, meta: &Meta) -> Store {
 }
 
 fn set_many<'a>(pairs: &'a [(&'a [u8], &'a [u8])], expires: Expires) -> Command<'a> {
-    Command::SetMany { pairs, condition: Condition::Always, expires }
+    Command::String(StringCommand::SetMany { pairs, condition: Condition::Always, expires })
 }
 
 #[test]
@@ -33,7 +36,7 @@ fn refused_pairs_leave_no_trace() {
         assert_eq!(store.run(set_many(&pairs, expires)), Answer::Error(Error::Full));
         assert_eq!(state(), before);
     }
-    assert_eq!(store.run(Command::Expiry { key: b"a" }), Answer::Expiry(None));
+    assert_eq!(store.run(Command::Key(KeyCommand::Expiry { key: b"a" })), Answer::Expiry(None));
     // No watched key has changed.
     let batch = Batch { other_units: 0, watches: &watched, commands: &[] };
     let mut recorder = crate::recorder::Recorder::default();
@@ -43,7 +46,7 @@ fn refused_pairs_leave_no_trace() {
     assert_eq!(store.run(set_many(&[a, b], expires)), Answer::Done);
     assert_eq!(store.run(set_many(&[a, b], Expires::Keep)), Answer::Done);
     assert_eq!(
-        store.run(Command::Expiry { key: b"a" }),
+        store.run(Command::Key(KeyCommand::Expiry { key: b"a" })),
         Answer::Expiry(Some(store.now_ms + 1_000))
     );
 }
@@ -74,7 +77,7 @@ fn no_record_is_lost_to_a_writer_who_takes_the_room_meanwhile() {
         }
         ended.store(true, SeqCst);
     });
-    assert_eq!(store.run(Command::Count), Answer::Integer(1));
+    assert_eq!(store.run(Command::Database(DatabaseCommand::Count)), Answer::Integer(1));
 }
 
 #[test]
@@ -88,7 +91,7 @@ fn a_key_that_is_named_twice_keeps_its_last_value() {
     }
     let past = Expires::At(store.now_ms);
     assert_eq!(store.run(set_many(&[(b"a", b"1"), (b"c", b"1")], past)), Answer::Done);
-    assert_eq!(store.run(Command::Count), Answer::Integer(1));
+    assert_eq!(store.run(Command::Database(DatabaseCommand::Count)), Answer::Integer(1));
 }
 
 #[test]

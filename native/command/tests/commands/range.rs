@@ -2,7 +2,10 @@
 
 use crate::recorder::{Answer, Recorder, Store, value};
 use proptest::prelude::*;
-use todana_command::{Batch, Bound, Command, Error, Expires, KeyRange, Set, execute_batch};
+use todana_command::{
+    Batch, Bound, Command, DatabaseCommand, Error, Expires, KeyRange, Set, StringCommand,
+    execute_batch,
+};
 use todana_table::{Comparison, KeyOrder};
 
 fn ordered() -> Store {
@@ -10,7 +13,13 @@ fn ordered() -> Store {
 }
 
 fn range(keys: KeyRange<'_>) -> Command<'_> {
-    Command::Range { keys, after: None, reverse: false, count: 10, values: false }
+    Command::Database(DatabaseCommand::Range {
+        keys,
+        after: None,
+        reverse: false,
+        count: 10,
+        values: false,
+    })
 }
 
 fn between<'a>(first: &'a [u8], last: &'a [u8]) -> KeyRange<'a> {
@@ -49,9 +58,19 @@ fn keys_come_in_order() {
 fn values_come_with_flags_and_expiry() {
     let mut store = ordered();
     let expires = Expires::At(2_000_000);
-    store.run(Command::Set(Set { flags: 5, expires, ..Set::new(b"k", b"v") }));
+    store.run(Command::String(StringCommand::Set(Set {
+        flags: 5,
+        expires,
+        ..Set::new(b"k", b"v")
+    })));
     let keys = KeyRange::All;
-    let command = Command::Range { keys, after: None, reverse: false, count: 1, values: true };
+    let command = Command::Database(DatabaseCommand::Range {
+        keys,
+        after: None,
+        reverse: false,
+        count: 1,
+        values: true,
+    });
     let record = Answer::Record { value: b"v".into(), flags: 5, expires_at_ms: Some(2_000_000) };
     let answers = store.all(command);
     assert_eq!(answers[1..], [record]);
@@ -63,7 +82,13 @@ fn a_step_tells_where_to_go_on() {
     set_all(&mut store, &["a", "b", "c"]);
     let mut step = |after, reverse| {
         let keys = KeyRange::All;
-        store.all(Command::Range { keys, after, reverse, count: 2, values: false })
+        store.all(Command::Database(DatabaseCommand::Range {
+            keys,
+            after,
+            reverse,
+            count: 2,
+            values: false,
+        }))
     };
     assert_eq!(step(None, false), slice(Some("b"), &["a", "b"]));
     assert_eq!(step(Some(b"b"), false), slice(None, &["c"]));
@@ -77,7 +102,13 @@ fn a_count_of_none_is_one() {
     let mut store = ordered();
     set_all(&mut store, &["a", "b"]);
     let keys = KeyRange::All;
-    let command = Command::Range { keys, after: None, reverse: false, count: 0, values: false };
+    let command = Command::Database(DatabaseCommand::Range {
+        keys,
+        after: None,
+        reverse: false,
+        count: 0,
+        values: false,
+    });
     assert_eq!(store.all(command), slice(Some("a"), &["a"]));
 }
 
@@ -87,7 +118,10 @@ fn with_expired(count: usize) -> Store {
     for number in 0..count {
         let expires = Expires::At(1_000_100);
         let key = format!("{number:07}");
-        store.run(Command::Set(Set { expires, ..Set::new(key.as_bytes(), b"v") }));
+        store.run(Command::String(StringCommand::Set(Set {
+            expires,
+            ..Set::new(key.as_bytes(), b"v")
+        })));
     }
     set_all(&mut store, &["", "a", "b"]);
     store.now_ms = 1_000_100;
@@ -109,8 +143,13 @@ fn very_many_keys_that_have_expired_do() {
     assert!(after.as_slice() < b"0009000", "{}", after.escape_ascii());
     loop {
         let keys = KeyRange::All;
-        let step =
-            Command::Range { keys, after: Some(&after), reverse: false, count: 9, values: false };
+        let step = Command::Database(DatabaseCommand::Range {
+            keys,
+            after: Some(&after),
+            reverse: false,
+            count: 9,
+            values: false,
+        });
         match store.all(step).as_slice() {
             [Answer::Slice(Some(next), 0)] => after = next.clone(),
             answers => break assert_eq!(answers, slice(None, &["a", "b"])),
@@ -122,8 +161,8 @@ fn very_many_keys_that_have_expired_do() {
 fn a_batch_passes_over_a_thousand() {
     let store = with_expired(30_000);
     let after = |after| match range(KeyRange::All) {
-        Command::Range { keys, reverse, count, values, .. } => {
-            Command::Range { keys, after, reverse, count, values }
+        Command::Database(DatabaseCommand::Range { keys, reverse, count, values, .. }) => {
+            Command::Database(DatabaseCommand::Range { keys, after, reverse, count, values })
         }
         command => command,
     };
@@ -157,13 +196,13 @@ fn large_values_end_a_step_early_and_none_is_left_out() {
     loop {
         let mut recorder = Recorder::default();
         let keys = KeyRange::All;
-        let command = Command::Range {
+        let command = Command::Database(DatabaseCommand::Range {
             keys,
             after: after.as_deref(),
             reverse: false,
             count: 100,
             values: true,
-        };
+        });
         let context = store.context();
         todana_command::execute(&store.databases, 0, &command, context, &mut recorder);
         let Answer::Slice(next, records) = &recorder.answers[0] else { panic!("no slice") };
@@ -182,15 +221,18 @@ fn large_values_end_a_step_early_and_none_is_left_out() {
 fn a_batch_sees_what_it_wrote() {
     let mut store = ordered();
     store.set("b", "1");
-    let values = Command::Range {
+    let values = Command::Database(DatabaseCommand::Range {
         keys: KeyRange::Prefix(b""),
         after: None,
         reverse: true,
         count: 10,
         values: true,
-    };
-    let commands =
-        [(0, Command::Set(Set::new(b"a", b"2"))), (0, values), (1, range(KeyRange::All))];
+    });
+    let commands = [
+        (0, Command::String(StringCommand::Set(Set::new(b"a", b"2")))),
+        (0, values),
+        (1, range(KeyRange::All)),
+    ];
     let mut recorder = Recorder::default();
     let batch = Batch { other_units: 0, watches: &[], commands: &commands };
     let done = execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {});
@@ -239,7 +281,13 @@ fn walk(store: &mut Store, keys: KeyRange<'_>, reverse: bool, count: usize) -> V
     let (mut found, mut after) = (Vec::new(), None::<Vec<u8>>);
     loop {
         let after_key = after.as_deref();
-        let step = Command::Range { keys, after: after_key, reverse, count, values: false };
+        let step = Command::Database(DatabaseCommand::Range {
+            keys,
+            after: after_key,
+            reverse,
+            count,
+            values: false,
+        });
         let answers = store.all(step);
         let Answer::Slice(next, length) = answers[0].clone() else { panic!("{answers:?}") };
         assert!(length <= count && answers.len() == length + 1);
@@ -266,7 +314,7 @@ proptest! {
         let mut store = ordered();
         for (key, lives) in &records {
             let expires = if *lives { Expires::Never } else { Expires::At(1_000_100) };
-            store.run(Command::Set(Set { expires, ..Set::new(key, b"v") }));
+            store.run(Command::String(StringCommand::Set(Set { expires, ..Set::new(key, b"v") })));
         }
         store.now_ms = 1_000_200;
         let is_in = |key: &[u8]| match &prefix {

@@ -1,7 +1,8 @@
 //! A protocol without bytes: collects replies as values.
 
 use todana_command::{
-    Command, Context, Databases, Error, LcsSpan, LeaseState, Record, Refusal, Reply, execute,
+    Command, Context, Databases, Error, LcsSpan, LeaseState, Record, Refusal, Reply, StringCommand,
+    execute,
 };
 
 /// One call on [`Reply`].
@@ -195,12 +196,12 @@ impl Store {
     /// Stores a value without conditions.
     pub(crate) fn set(&mut self, key: &str, value: &str) {
         let set = todana_command::Set::new(key.as_bytes(), value.as_bytes());
-        assert_eq!(self.run(Command::Set(set)), Answer::Stored);
+        assert_eq!(self.run(Command::String(StringCommand::Set(set))), Answer::Stored);
     }
 
     /// The value of a key in database 0.
     pub(crate) fn get(&mut self, key: &str) -> Option<String> {
-        match self.run(Command::Get { key: key.as_bytes() }) {
+        match self.run(Command::String(StringCommand::Get { key: key.as_bytes() })) {
             Answer::Record { value, .. } => Some(String::from_utf8_lossy(&value).into_owned()),
             _ => None,
         }

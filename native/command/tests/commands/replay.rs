@@ -1,17 +1,17 @@
 //! A durable database is a function of its log: the same log makes the same records and the same
 //! replies, whatever else the threads of a node do meanwhile, and whatever its clocks show.
 
-use crate::dice::{Dice, KEYS, VARIANTS};
 use crate::recorder::Recorder;
 use crate::tape::{Call, Collector};
 use proptest::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use todana_command::testing::{Dice, KEYS};
 use todana_command::{
-    Access, Check, Command, Context, DATABASES, Databases, NullReply, Place, Player, Scratch, Set,
-    Side, Status, Tape, Transaction, Watch, Write, decode_batch, encode_batch, execute,
-    execute_lease_read, execute_logged_batch, look_up_state, watch,
+    Access, Check, Command, Context, DATABASES, Databases, KeyCommand, NullReply, Place, Player,
+    Scratch, Set, Side, Status, StringCommand, Tape, Transaction, Watch, Write, decode_batch,
+    encode_batch, execute, execute_lease_read, execute_logged_batch, look_up_state, watch,
 };
 use todana_table::{Options, Table};
 
@@ -112,18 +112,24 @@ fn command(dice: &mut Dice) -> Command<'static> {
     loop {
         let key = dice.key();
         match dice.below(12) {
-            0 => return Command::Set(Set::new(key, &LARGE)),
+            0 => return Command::String(StringCommand::Set(Set::new(key, &LARGE))),
             1 => {
-                let (condition, expires) = (dice.condition(), dice.expires());
+                let (condition, expires) = (dice.any(), dice.any());
                 let side = dice.one_of(&[Side::Append, Side::Prepend]);
                 let bytes = &LARGE[..dice.below(20_000)];
-                return Command::Concat { key, bytes, side, create: true, condition, expires };
+                return Command::String(StringCommand::Concat {
+                    key,
+                    bytes,
+                    side,
+                    create: true,
+                    condition,
+                    expires,
+                });
             }
             _ => {}
         }
-        let variant = dice.one_of(VARIANTS);
-        let command = dice.command(variant);
-        let is_memory = matches!(command, Command::MemoryUsage { .. });
+        let command = dice.any_command();
+        let is_memory = matches!(command, Command::Key(KeyCommand::MemoryUsage { .. }));
         if matches!(command.access(), Access::Read | Access::Write | Access::Lease) && !is_memory {
             return command;
         }
@@ -184,7 +190,7 @@ fn transaction(dice: &mut Dice, checks: &[Check<'_>]) -> Logged {
     let mut writes = Vec::new();
     for key in KEYS {
         if dice.bit() && writes.iter().all(|write: &Write<'_>| write.key != *key) {
-            let put = dice.perhaps(|dice| (dice.key(), 7, dice.expires()));
+            let put = dice.perhaps(|dice| (dice.key(), 7, dice.any()));
             writes.push(Write { key, put });
         }
     }
@@ -202,8 +208,7 @@ fn disturb(databases: &Databases, seed: u64, is_done: &AtomicBool) {
     while !is_done.load(Relaxed) {
         let now_ms = dice.below(2 * TIME_MAX_MS as usize) as u64;
         let (database, context) = (dice.below(DATABASES), context(now_ms));
-        let variant = dice.one_of(VARIANTS);
-        let command = dice.command(variant);
+        let command = dice.any_command();
         match command.access() {
             Access::Read | Access::Walk | Access::Sweep => {
                 execute(databases, database, &command, context, &mut NullReply);

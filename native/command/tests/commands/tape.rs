@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use todana_command::{
     Command, Context, Databases, Error, Inadmissible, KEPT_BYTES_MIN, LcsSpan, LeaseState,
-    NullReply, Player, Record, Refusal, Reply, Set, Status, Tape, execute,
+    NullReply, Player, Record, Refusal, Reply, Set, Status, StringCommand, Tape, execute,
 };
 use todana_table::{Keyspace, Meta, Options, Shared, Table};
 
@@ -367,9 +367,15 @@ fn a_large_value_is_not_copied_to_the_tape() {
     let context = Context { now_ms: 1, value_bytes_max: 1 << 20 };
     let value = vec![1; 1 << 20];
     let mut tape = Tape::new();
-    execute(&databases, 0, &Command::Set(Set::new(b"k", &value)), context, &mut tape);
+    execute(
+        &databases,
+        0,
+        &Command::String(StringCommand::Set(Set::new(b"k", &value))),
+        context,
+        &mut tape,
+    );
     tape.end(Status::Done);
-    execute(&databases, 0, &Command::Get { key: b"k" }, context, &mut tape);
+    execute(&databases, 0, &Command::String(StringCommand::Get { key: b"k" }), context, &mut tape);
     tape.end(Status::Done);
     assert!(tape.recorded_bytes() < 30, "{} bytes", tape.recorded_bytes());
     let (mut player, mut collector) = (Player::new(tape), Collector::new());

@@ -1,7 +1,8 @@
 //! What applying an entry does, whatever the entry is.
 
 use todana_command::{
-    Command, Condition, Error, Expires, LoggedSeen, LoggedWatch, Refusal, Set, Status,
+    Command, Condition, Error, Expires, KeyCommand, LoggedSeen, LoggedWatch, Refusal, Set, Status,
+    StringCommand,
 };
 use todana_group::record::{self, TableOptions};
 use todana_group::{Applied, Group, GroupOptions, Newer};
@@ -65,7 +66,8 @@ fn the_time_of_the_log_never_goes_back() {
     let expire = |at_ms| {
         let mut records = set(0, b"k", b"v");
         let expires = Expires::At(at_ms);
-        let command = Command::Expire { key: b"k", expires, when: Default::default() };
+        let command =
+            Command::Key(KeyCommand::Expire { key: b"k", expires, when: Default::default() });
         record::put_command(&mut records, 0, &command);
         records
     };
@@ -85,7 +87,7 @@ fn a_broken_record_gets_an_error_and_does_not_hide_the_next() {
     let mut harness = Harness::new();
     let mut broken = set(0, b"b", b"2");
     broken[6] = 0xff; // The format of the command.
-    let mut longer = command(0, &Command::Get { key: b"a" });
+    let mut longer = command(0, &Command::String(StringCommand::Get { key: b"a" }));
     longer.push(0);
     longer[1] += 1;
     let records = [set(0, b"a", b"1"), broken, longer, set(0, b"d", b"4")].concat();
@@ -129,7 +131,7 @@ fn an_entry_of_a_newer_version_is_not_applied_and_nothing_of_it_is() {
 fn a_read_that_writes_is_refused() {
     let mut harness = Harness::new();
     let mut records = Vec::new();
-    record::put_read(&mut records, 0, &Command::Take { key: b"a" });
+    record::put_read(&mut records, 0, &Command::String(StringCommand::Take { key: b"a" }));
     let records = [set(0, b"a", b"1"), records].concat();
     let expected = [done(&[Call::Stored(1)]), (Vec::new(), Status::Internal)];
     assert_eq!(harness.commit(records, 2), expected);
@@ -202,7 +204,7 @@ fn conditions_see_the_state_at_their_place_in_the_log() {
     for version in [1, 1] {
         let condition = Condition::IfVersion(version);
         let command = todana_command::Set { condition, ..todana_command::Set::new(b"a", b"2") };
-        record::put_command(&mut records, 0, &Command::Set(command));
+        record::put_command(&mut records, 0, &Command::String(StringCommand::Set(command)));
     }
     let expected = [
         done(&[Call::Stored(1)]),
@@ -215,8 +217,8 @@ fn conditions_see_the_state_at_their_place_in_the_log() {
 #[test]
 fn a_batch_is_one_step_if_its_watches_hold() {
     let mut harness = Harness::new();
-    let set = |value| (0, Command::Set(Set::new(b"b", value)));
-    let get = || (0, Command::Get { key: b"b" });
+    let set = |value| (0, Command::String(StringCommand::Set(Set::new(b"b", value))));
+    let get = || (0, Command::String(StringCommand::Get { key: b"b" }));
     let watch = |key, seen| LoggedWatch { database: 0, table: 0, key, seen };
     let mut records = set_a(b"1");
     let holds = [
@@ -259,7 +261,7 @@ fn set_a(value: &[u8]) -> Vec<u8> {
 fn the_limit_of_values_is_that_of_the_node_where_a_command_was_submitted() {
     let harness = |value_bytes_max| Harness::of(GroupOptions { value_bytes_max, ..options(1) });
     let (mut origin, mut later) = (harness(100), harness(10));
-    let append = Command::SetRange { key: b"k", offset: 50, bytes: b"end" };
+    let append = Command::String(StringCommand::SetRange { key: b"k", offset: 50, bytes: b"end" });
     origin.submit(1, command(0, &append), 1);
     let sealed = origin.seal();
     for harness in [&mut origin, &mut later] {

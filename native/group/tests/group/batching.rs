@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use todana_command::{BitOperator, Command, LONG_UNITS};
+use todana_command::{
+    BitOperator, BitsCommand, Command, DatabaseCommand, KeyCommand, LONG_UNITS, StringCommand,
+};
 use todana_group::record::TableOptions;
 use todana_group::{
     Applied, BATCH_BYTES_MAX, BATCH_RECORDS_MAX, Deliver, Gate, GroupOptions, Outcome, Sealed,
@@ -356,8 +358,8 @@ fn while_the_disk_is_nearly_full_only_removals_are_queued() {
     harness.submit(4, delete(0, b"b"), 1);
     assert_eq!(harness.outcomes(), [(1, Seen::Dropped), (3, Seen::Dropped)]);
     // One that counts the records before it removes them, as Erlang's clear.
-    let clear = command(0, &Command::Clear { at_ms: None });
-    harness.submit(5, [command(0, &Command::Count), clear].concat(), 2);
+    let clear = command(0, &Command::Database(DatabaseCommand::Clear { at_ms: None }));
+    harness.submit(5, [command(0, &Command::Database(DatabaseCommand::Count)), clear].concat(), 2);
     let sealed = harness.seal();
     assert_eq!(harness.group.take(0), None);
     harness.apply(&sealed.bytes);
@@ -478,14 +480,15 @@ fn a_record_that_may_take_long_waits_for_a_caller_that_has_time() {
     record::put_create_table(&mut create, b"t", &TableOptions::default());
     record::put_drop_table(&mut drop, b"t");
     let (long, keys) = (vec![b'x'; 1 << 19], vec![&b"k"[..]; 1_000]);
-    let setrange = Command::SetRange { key: b"n", offset: 1_000_000 << 1, bytes: b"x" };
+    let setrange =
+        Command::String(StringCommand::SetRange { key: b"n", offset: 1_000_000 << 1, bytes: b"x" });
     let transaction = {
         let mut records = Vec::new();
-        let commands = vec![(0, Command::Delete { keys: &keys[..100] }); 6];
+        let commands = vec![(0, Command::Key(KeyCommand::Delete { keys: &keys[..100] })); 6];
         record::put_batch(&mut records, 0, &[], &commands);
         records
     };
-    let clear = Command::Clear { at_ms: Some(NOW_MS + 12) };
+    let clear = Command::Database(DatabaseCommand::Clear { at_ms: Some(NOW_MS + 12) });
     let cases = [
         ("a long value", set(0, b"v", &long), 1),
         ("an append to it", append(b"v", b"x"), 1),
@@ -493,10 +496,10 @@ fn a_record_that_may_take_long_waits_for_a_caller_that_has_time() {
         ("a short value", set(0, b"v", b"x"), 0),
         ("an append to a short value", append(b"v", b"x"), 0),
         ("zeroes", one(&setrange), 1),
-        ("some keys", one(&Command::Delete { keys: &keys[..100] }), 0),
-        ("many keys", one(&Command::Delete { keys: &keys }), 1),
+        ("some keys", one(&Command::Key(KeyCommand::Delete { keys: &keys[..100] })), 0),
+        ("many keys", one(&Command::Key(KeyCommand::Delete { keys: &keys })), 1),
         ("a transaction", transaction, 1),
-        ("a clear", one(&Command::Clear { at_ms: None }), 1),
+        ("a clear", one(&Command::Database(DatabaseCommand::Clear { at_ms: None })), 1),
         ("a scheduled clear", one(&clear), 1),
         ("what the clear was scheduled for", set(0, b"a", b"1"), 1),
         ("the next", set(0, b"a", b"2"), 0),
@@ -551,7 +554,10 @@ fn a_record_takes_long_by_the_values_that_it_reads() {
             long(set(0, key, &value[..kib << 10]));
         }
         let keys = &[&b"to"[..], b"a", b"b"];
-        let taken = long(command(0, &Command::BitOperation { operator: operation, keys }));
+        let taken = long(command(
+            0,
+            &Command::Bits(BitsCommand::BitOperation { operator: operation, keys }),
+        ));
         assert_eq!(taken, expected, "BITOP of two values of {kib} KiB");
     }
     let batch = |command: Command<'static>| {
@@ -560,21 +566,27 @@ fn a_record_takes_long_by_the_values_that_it_reads() {
         records
     };
     let field = |words: &'static [&'static [u8]], writes| {
-        command(0, &Command::BitFields { key: b"a", words, writes })
+        command(0, &Command::Bits(BitsCommand::BitFields { key: b"a", words, writes }))
     };
     const GAP: &[&[u8]] = &[b"set", b"u8", b"7200000", b"1"];
     for (kib, expected) in [(8, 0), (1_000, 1)] {
         long(set(0, b"a", &value[..kib << 10]));
         let cases = [
             ("BITFIELD SET", field(&[b"set", b"u8", b"0", b"1"], true)),
-            ("BITCOUNT", batch(Command::BitCount { key: b"a", span: None })),
-            ("DUMP", batch(Command::Dump { key: b"a" })),
-            ("GETRANGE", batch(Command::GetRange { key: b"a", start: 0, end: -1 })),
+            ("BITCOUNT", batch(Command::Bits(BitsCommand::BitCount { key: b"a", span: None }))),
+            ("DUMP", batch(Command::Key(KeyCommand::Dump { key: b"a" }))),
+            (
+                "GETRANGE",
+                batch(Command::String(StringCommand::GetRange { key: b"a", start: 0, end: -1 })),
+            ),
         ];
         for (name, records) in cases {
             assert_eq!(long(records), expected, "{name} of {kib} KiB");
         }
-        assert_eq!(long(batch(Command::GetRange { key: b"a", start: 0, end: 7 })), 0);
+        assert_eq!(
+            long(batch(Command::String(StringCommand::GetRange { key: b"a", start: 0, end: 7 }))),
+            0
+        );
         assert_eq!(long(field(&[b"get", b"u8", b"0"], false)), 0);
     }
     long(set(0, b"a", b"x"));

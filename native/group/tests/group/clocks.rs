@@ -1,6 +1,6 @@
 //! The time of the log: what advances it, and what does not.
 
-use todana_command::{Command, FORMAT_MIN};
+use todana_command::{Command, DatabaseCommand, FORMAT_MIN, StringCommand};
 use todana_group::{Applied, Stamp, Submit, record};
 
 use crate::harness::{Harness, NOW_MS, command, options, set};
@@ -91,9 +91,12 @@ fn an_operator_sets_the_time_back_and_what_was_sent_before_does_not_undo_it() {
 fn what_is_cleared_at_the_new_time_is_cleared_before_the_next_record() {
     let mut harness = Harness::new();
     harness.group.begin_time(NOW_MS);
-    harness.commit(command(0, &Command::Clear { at_ms: Some(NOW_MS + HOUR_MS) }), 1);
+    harness.commit(
+        command(0, &Command::Database(DatabaseCommand::Clear { at_ms: Some(NOW_MS + HOUR_MS) })),
+        1,
+    );
     harness.commit(set(0, b"before", b"1"), 1);
-    let write = Command::SetRange { key: b"a", offset: 0, bytes: b"2" };
+    let write = Command::String(StringCommand::SetRange { key: b"a", offset: 0, bytes: b"2" });
     let mut records = set_time(NOW_MS + 2 * HOUR_MS);
     record::put_batch(&mut records, 0, &[], &[(0, write)]);
     harness.commit(records, 2);

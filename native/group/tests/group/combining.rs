@@ -6,7 +6,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use todana_command::Command;
+use todana_command::{Command, DatabaseCommand};
 use todana_group::{Applied, Group, Newer, Slice, Submit};
 use todana_table::{Event, Observer};
 
@@ -86,8 +86,11 @@ fn records(steps: &[Step]) -> Vec<u8> {
             Step::Append(number, byte) => append(&key(number), &[*byte]),
             Step::Set(number) => set(0, &key(number), b"v"),
             Step::Read(number) => read(0, &key(number)),
-            Step::Count => command(0, &Command::Keys { pattern: b"*" }),
-            Step::Clear(ms) => command(0, &Command::Clear { at_ms: Some(NOW_MS + u64::from(*ms)) }),
+            Step::Count => command(0, &Command::Database(DatabaseCommand::Keys { pattern: b"*" })),
+            Step::Clear(ms) => command(
+                0,
+                &Command::Database(DatabaseCommand::Clear { at_ms: Some(NOW_MS + u64::from(*ms)) }),
+            ),
         })
         .collect()
 }

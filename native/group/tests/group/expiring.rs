@@ -1,13 +1,19 @@
 //! Expired records and scheduled clears: only the log removes them.
 
-use todana_command::{Command, Expires, Set};
+use todana_command::{Command, DatabaseCommand, Expires, Set, StringCommand};
 use todana_group::record;
 use todana_table::Keyspace;
 
 use crate::harness::{Call, Harness, NOW_MS, Seen, command, done};
 
 fn set_until(key: &[u8], at_ms: u64) -> Vec<u8> {
-    command(3, &Command::Set(Set { expires: Expires::At(at_ms), ..Set::new(key, b"v") }))
+    command(
+        3,
+        &Command::String(StringCommand::Set(Set {
+            expires: Expires::At(at_ms),
+            ..Set::new(key, b"v")
+        })),
+    )
 }
 
 /// Applies everything that waits. Returns the number of entries.
@@ -68,7 +74,11 @@ fn a_scheduled_clear_takes_effect_with_the_next_entry_or_a_time_mark() {
     let mut harness = Harness::new();
     let clear = |at_ms| {
         let mut records = set_until(b"k", NOW_MS + 1_000_000);
-        record::put_command(&mut records, 3, &Command::Clear { at_ms: Some(at_ms) });
+        record::put_command(
+            &mut records,
+            3,
+            &Command::Database(DatabaseCommand::Clear { at_ms: Some(at_ms) }),
+        );
         records
     };
     let table = harness.group.databases().table(3).clone();

@@ -1,6 +1,9 @@
 //! Formats of batches: what a node writes, and what earlier versions have written.
 
-use todana_command::{Command, Expires, FORMAT_MAX, LoggedSeen, LoggedWatch, Script};
+use todana_command::{
+    Command, DatabaseCommand, Expires, FORMAT_MAX, KeyCommand, LoggedSeen, LoggedWatch, Script,
+    ScriptCommand, StringCommand,
+};
 use todana_group::record::{self, TableOptions};
 use todana_group::{Applied, Submit};
 use todana_table::KeyOrder;
@@ -13,7 +16,10 @@ const ENTRY: &str = include_str!("formats/entry.txt");
 /// A record of each kind, with commands of the first format.
 fn every_kind() -> (Vec<u8>, usize) {
     let mut records = set(0, b"a", b"1");
-    let expire = Command::GetAndExpire { key: b"a", expires: Expires::At(1_800_000_000_000) };
+    let expire = Command::String(StringCommand::GetAndExpire {
+        key: b"a",
+        expires: Expires::At(1_800_000_000_000),
+    });
     record::put_command_within(&mut records, 3, &expire, 300);
     let watch = |seen| LoggedWatch { database: 1, table: 1, key: &b"w"[..], seen };
     let watches = [
@@ -21,9 +27,14 @@ fn every_kind() -> (Vec<u8>, usize) {
         watch(LoggedSeen::AbsentSince(300)),
         watch(LoggedSeen::Absent),
     ];
-    let delete = Command::Delete { keys: &[&b"w"[..], b"v"] };
-    record::put_batch(&mut records, 0, &watches, &[(1, delete), (2, Command::Count)]);
-    record::put_read(&mut records, 0, &Command::Get { key: b"a" });
+    let delete = Command::Key(KeyCommand::Delete { keys: &[&b"w"[..], b"v"] });
+    record::put_batch(
+        &mut records,
+        0,
+        &watches,
+        &[(1, delete), (2, Command::Database(DatabaseCommand::Count))],
+    );
+    record::put_read(&mut records, 0, &Command::String(StringCommand::Get { key: b"a" }));
     let order = Some(KeyOrder::default());
     let options = TableOptions { order, shards: Some(64), opaque: b"term" };
     record::put_create_table(&mut records, b"named", &options);
@@ -35,30 +46,35 @@ fn every_kind() -> (Vec<u8>, usize) {
 
 /// A command of each format but the first.
 fn replace_if() -> Command<'static> {
-    Command::ReplaceIf {
+    Command::String(StringCommand::ReplaceIf {
         key: b"a",
         value: b"1",
         equal: true,
         new: Some(b"2"),
         expires: Expires::Keep,
         return_old: false,
-    }
+    })
 }
 
 fn script() -> Command<'static> {
-    Command::Script(Script {
+    Command::Script(ScriptCommand::Run(Script {
         source: b"return redis.call('get', KEYS[1])",
         words: &[b"a"],
         keys: 1,
         steps_max: 1_000,
         bytes_max: 1 << 20,
         reads: false,
-    })
+    }))
 }
 
 fn batch(command: Command<'static>) -> Vec<u8> {
     let mut records = Vec::new();
-    record::put_batch(&mut records, 0, &[], &[(0, Command::Count), (1, command)]);
+    record::put_batch(
+        &mut records,
+        0,
+        &[],
+        &[(0, Command::Database(DatabaseCommand::Count)), (1, command)],
+    );
     records
 }
 
@@ -90,12 +106,12 @@ fn old_commands_are_written_as_the_old_version_wrote_them() {
 fn a_member_writes_the_lowest_format_that_has_the_commands() {
     let harness = Harness::new();
     harness.group.set_common_format(Some(FORMAT_MAX));
-    let keys_of_slot = Command::KeysOfSlot { slot: 1, count: 2 };
+    let keys_of_slot = Command::Database(DatabaseCommand::KeysOfSlot { slot: 1, count: 2 });
     for (records, format) in [
         (set(0, b"a", b"1"), 1),
         (command(0, &replace_if()), 2),
         (command(0, &script()), 3),
-        (batch(Command::Count), 1),
+        (batch(Command::Database(DatabaseCommand::Count)), 1),
         (batch(replace_if()), 2),
         (batch(script()), 3),
         // Only the node that wrote it decodes a read.

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use todana_command::{
-    Command, Databases, Error, LcsSpan, LeaseState, Player, Record, Refusal, Reply, Set, Status,
+    Command, Databases, Error, KeyCommand, LcsSpan, LeaseState, Player, Record, Refusal, Reply,
+    Set, Status, StringCommand,
 };
 use todana_group::{
     Applied, Deliver, Gate, Group, GroupOptions, Outcome, Sealed, Submission, Submit, Ticket, Wake,
@@ -254,28 +255,28 @@ pub(crate) fn command(home: u64, command: &Command<'_>) -> Vec<u8> {
 }
 
 pub(crate) fn set(home: u64, key: &[u8], value: &[u8]) -> Vec<u8> {
-    command(home, &Command::Set(Set::new(key, value)))
+    command(home, &Command::String(StringCommand::Set(Set::new(key, value))))
 }
 
 /// The record of a removal.
 pub(crate) fn delete(home: u64, key: &[u8]) -> Vec<u8> {
-    command(home, &Command::Delete { keys: &[key] })
+    command(home, &Command::Key(KeyCommand::Delete { keys: &[key] }))
 }
 
 pub(crate) fn append(key: &[u8], bytes: &[u8]) -> Vec<u8> {
-    let append = Command::Concat {
+    let append = Command::String(StringCommand::Concat {
         key,
         bytes,
         side: todana_command::Side::Append,
         create: true,
         condition: todana_command::Condition::Always,
         expires: todana_command::Expires::Keep,
-    };
+    });
     command(0, &append)
 }
 
 pub(crate) fn read(home: u64, key: &[u8]) -> Vec<u8> {
     let mut records = Vec::new();
-    record::put_read(&mut records, home, &Command::Get { key });
+    record::put_read(&mut records, home, &Command::String(StringCommand::Get { key }));
     records
 }

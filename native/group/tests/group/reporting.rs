@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use todana_command::Command;
+use todana_command::{Command, DatabaseCommand};
 use todana_group::record::{self, TableOptions};
 use todana_group::{Applied, Gate, Group};
 use todana_table::{Event, EventKind, Keyspace, Observer};
@@ -35,8 +35,8 @@ fn put(key: &str, version: u64) -> (EventKind, String, u64) {
 /// Entries of one record each, and one of 40 at the end.
 fn entries() -> Vec<Vec<u8>> {
     let harness = Harness::new();
-    let clear = command(0, &Command::Clear { at_ms: None });
-    let swap = command(0, &Command::Swap { first: 0, second: 1 });
+    let clear = command(0, &Command::Database(DatabaseCommand::Clear { at_ms: None }));
+    let swap = command(0, &Command::Database(DatabaseCommand::Swap { first: 0, second: 1 }));
     let many: Vec<u8> = (10..50).flat_map(|n| set(0, format!("k{n}").as_bytes(), b"v")).collect();
     let submissions = [
         (set(0, b"a", b"1"), 1),
@@ -143,7 +143,7 @@ fn a_named_table_that_comes_back_is_quiet_too() {
 #[test]
 fn a_clear_that_is_due_behind_the_point_that_was_reached_is_reported() {
     let source = Harness::new();
-    let clear = command(0, &Command::Clear { at_ms: Some(NOW_MS + 10) });
+    let clear = command(0, &Command::Database(DatabaseCommand::Clear { at_ms: Some(NOW_MS + 10) }));
     source.submit(1, [set(0, b"a", b"1"), clear].concat(), 2);
     let entries = [source.seal().bytes];
     let harness = Harness::of(options(2));

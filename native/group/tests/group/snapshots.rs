@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use todana_command::{Command, Expires, Set};
+use todana_command::{
+    Command, DatabaseCommand, Expires, KeyCommand, LeaseCommand, Set, StringCommand,
+};
 use todana_group::record::{self, TableOptions};
 use todana_group::{
     Applied, Damage, Gate, Group, SnapshotError, SnapshotFile, SnapshotSource, Submit, Ticket,
@@ -54,29 +56,35 @@ fn fill(harness: &mut Harness) {
     };
     for number in 0..3_000_u32 {
         let (key, value) = (format!("key-{number}"), format!("value-{number}"));
-        put(u64::from(number % 3), &Command::Set(Set::new(key.as_bytes(), value.as_bytes())));
+        put(
+            u64::from(number % 3),
+            &Command::String(StringCommand::Set(Set::new(key.as_bytes(), value.as_bytes()))),
+        );
     }
     for length in [255, 256, 16_383, 16_384, (256 << 10) + 1, (3 << 20) + 7] {
         let value: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
         let key = format!("large-{length}");
         let large = Set { flags: 7, track_access: true, ..Set::new(key.as_bytes(), &value) };
-        put(1, &Command::Set(large.clone()));
-        put(5, &Command::Set(Set { expires: Expires::At(NOW_MS + 5), ..large }));
+        put(1, &Command::String(StringCommand::Set(large.clone())));
+        put(
+            5,
+            &Command::String(StringCommand::Set(Set { expires: Expires::At(NOW_MS + 5), ..large })),
+        );
     }
     // An expired record that was not collected, a removed one, a scheduled clear.
     let expires = Expires::At(NOW_MS + 1);
-    put(0, &Command::Set(Set { expires, ..Set::new(b"expires", b"") }));
-    put(0, &Command::Delete { keys: &[b"key-0"] });
-    put(5, &Command::Clear { at_ms: Some(NOW_MS + 1_000) });
+    put(0, &Command::String(StringCommand::Set(Set { expires, ..Set::new(b"expires", b"") })));
+    put(0, &Command::Key(KeyCommand::Delete { keys: &[b"key-0"] }));
+    put(5, &Command::Database(DatabaseCommand::Clear { at_ms: Some(NOW_MS + 1_000) }));
     put(
         0,
-        &Command::Invalidate {
+        &Command::Lease(LeaseCommand::Invalidate {
             key: b"key-3",
             condition: Default::default(),
             expires: Expires::Keep,
-        },
+        }),
     );
-    put(0, &Command::Swap { first: 0, second: 7 });
+    put(0, &Command::Database(DatabaseCommand::Swap { first: 0, second: 7 }));
     let order = Some(KeyOrder { descending: true, ..KeyOrder::default() });
     let ordered = TableOptions { order, shards: Some(64), opaque: b"opaque" };
     record::put_create_table(&mut records, b"dropped", &TableOptions::default());
@@ -157,9 +165,21 @@ fn a_snapshot_is_of_one_moment_whatever_is_applied_while_it_is_written() {
 fn change(harness: &mut Harness, number: u64) {
     let mut records = set(1, format!("key-{}", 3 * number + 1).as_bytes(), b"new");
     let key = format!("key-{}", 3 * number + 2);
-    record::put_command(&mut records, 2, &Command::Delete { keys: &[key.as_bytes()] });
-    record::put_command(&mut records, 0, &Command::Swap { first: 1, second: 2 });
-    record::put_command(&mut records, 5, &Command::Clear { at_ms: None });
+    record::put_command(
+        &mut records,
+        2,
+        &Command::Key(KeyCommand::Delete { keys: &[key.as_bytes()] }),
+    );
+    record::put_command(
+        &mut records,
+        0,
+        &Command::Database(DatabaseCommand::Swap { first: 1, second: 2 }),
+    );
+    record::put_command(
+        &mut records,
+        5,
+        &Command::Database(DatabaseCommand::Clear { at_ms: None }),
+    );
     records.extend(set(17, key.as_bytes(), b"new"));
     records.extend(append(b"large-16384", b"more"));
     if number == 3 {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use todana_command::{
-    Command, Condition, Expires, LeaseOptions, LoggedSeen, LoggedWatch, Set, Side,
+    Command, Condition, DatabaseCommand, Expires, KeyCommand, LeaseCommand, LeaseOptions,
+    LoggedSeen, LoggedWatch, Set, Side, StringCommand,
 };
 use todana_group::record::{self, TableOptions};
 use todana_table::KeyOrder;
@@ -165,39 +166,72 @@ impl Op {
                     expires: Expires::Keep,
                     track_access: false,
                 };
-                put(out, KEPT, &Command::Increment(increment));
+                put(out, KEPT, &Command::String(StringCommand::Increment(increment)));
             }
             Op::Put { home, key, bytes, after_ms } => {
                 let expires = after_ms.map_or(Expires::Never, Expires::After);
                 let (flags, track_access) = (bytes as u32 % 3, bytes % 2 == 0);
                 let set = Set::new(KEYS[key], &value[..bytes]);
-                put(out, home, &Command::Set(Set { flags, expires, track_access, ..set }));
+                put(
+                    out,
+                    home,
+                    &Command::String(StringCommand::Set(Set {
+                        flags,
+                        expires,
+                        track_access,
+                        ..set
+                    })),
+                );
             }
             Op::Patch { home, key, offset } => {
-                put(out, home, &Command::SetRange { key: KEYS[key], offset, bytes: b"patch" });
+                put(
+                    out,
+                    home,
+                    &Command::String(StringCommand::SetRange {
+                        key: KEYS[key],
+                        offset,
+                        bytes: b"patch",
+                    }),
+                );
             }
-            Op::Delete { home, key } => put(out, home, &Command::Delete { keys: &[KEYS[key]] }),
+            Op::Delete { home, key } => {
+                put(out, home, &Command::Key(KeyCommand::Delete { keys: &[KEYS[key]] }))
+            }
             Op::Read { home, key } => {
-                record::put_read(out, home, &Command::Get { key: KEYS[key] });
+                record::put_read(
+                    out,
+                    home,
+                    &Command::String(StringCommand::Get { key: KEYS[key] }),
+                );
             }
             Op::Lease { home, key } => {
                 let vivify = Some(Expires::After(30));
                 let options = LeaseOptions { vivify, ..LeaseOptions::default() };
-                put(out, home, &Command::Lease { key: KEYS[key], options });
+                put(out, home, &Command::Lease(LeaseCommand::Get { key: KEYS[key], options }));
             }
             Op::Invalidate { home, key } => {
                 let (condition, expires) = (Condition::Always, Expires::Keep);
-                put(out, home, &Command::Invalidate { key: KEYS[key], condition, expires });
+                put(
+                    out,
+                    home,
+                    &Command::Lease(LeaseCommand::Invalidate {
+                        key: KEYS[key],
+                        condition,
+                        expires,
+                    }),
+                );
             }
             Op::Rename { home, from, to } => {
                 let (from, to) = (KEYS[from], KEYS[to]);
-                put(out, home, &Command::Rename { from, to, if_absent: false });
+                put(out, home, &Command::Key(KeyCommand::Rename { from, to, if_absent: false }));
             }
             Op::Swap { first, second } => {
                 let (first, second) = (first as usize, second as usize);
-                put(out, 0, &Command::Swap { first, second });
+                put(out, 0, &Command::Database(DatabaseCommand::Swap { first, second }));
             }
-            Op::Clear { home, at_ms } => put(out, home, &Command::Clear { at_ms }),
+            Op::Clear { home, at_ms } => {
+                put(out, home, &Command::Database(DatabaseCommand::Clear { at_ms }))
+            }
             Op::Create { name, ordered } => {
                 let order = ordered.then(KeyOrder::default);
                 let options = TableOptions { order, shards: Some(4), opaque: b"opaque" };
@@ -205,12 +239,14 @@ impl Op {
             }
             Op::Drop { name } => record::put_drop_table(out, KEYS[name]),
             Op::PutWatched { key } => {
-                put(out, WATCHED, &Command::Set(Set::new(KEYS[key], b"v")));
+                put(out, WATCHED, &Command::String(StringCommand::Set(Set::new(KEYS[key], b"v"))));
             }
             Op::DeleteWatched { key } => {
-                put(out, WATCHED, &Command::Delete { keys: &[KEYS[key]] });
+                put(out, WATCHED, &Command::Key(KeyCommand::Delete { keys: &[KEYS[key]] }));
             }
-            Op::ClearWatched => put(out, WATCHED, &Command::Clear { at_ms: None }),
+            Op::ClearWatched => {
+                put(out, WATCHED, &Command::Database(DatabaseCommand::Clear { at_ms: None }))
+            }
             Op::Exec { ref watches, key, marker } => {
                 let logged = |it: &Watched| LoggedWatch {
                     database: WATCHED as usize,
@@ -220,7 +256,7 @@ impl Op {
                 };
                 let watches: Vec<_> = watches.iter().map(logged).collect();
                 let marker = marker.to_le_bytes();
-                let set = Command::Set(Set::new(KEYS[key], b"exec"));
+                let set = Command::String(StringCommand::Set(Set::new(KEYS[key], b"exec")));
                 let commands = [(WATCHED as usize, set), (KEPT as usize, mark(key, &marker))];
                 record::put_batch(out, 0, &watches, &commands);
             }
@@ -229,14 +265,14 @@ impl Op {
 }
 
 fn mark(key: usize, marker: &[u8; MARKER_BYTES]) -> Command<'_> {
-    Command::Concat {
+    Command::String(StringCommand::Concat {
         key: KEYS[key],
         bytes: marker,
         side: Side::Append,
         create: true,
         condition: Condition::Always,
         expires: Expires::Keep,
-    }
+    })
 }
 
 /// The records that a session has submitted together.

@@ -3,7 +3,6 @@
 use super::level::ReadLevel;
 use super::log::{Log, Work};
 use super::reads::{Reads, Wait};
-use super::values::longest_value;
 use super::{NotDone, Ran};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use todana_command::{
@@ -244,7 +243,7 @@ impl Commits {
             return Ran::Done(());
         }
         let context = log.limit(context);
-        if longest_value(command) > context.value_bytes_max {
+        if command.brings().longest() > context.value_bytes_max {
             if self.is_recording() {
                 return Ran::Later;
             }
@@ -388,8 +387,9 @@ impl Commits {
             return Ran::Refused(why);
         }
         let context = log.limit(context);
-        let too_long =
-            |(_, command): &(usize, Command<'_>)| longest_value(command) > context.value_bytes_max;
+        let too_long = |(_, command): &(usize, Command<'_>)| {
+            command.brings().longest() > context.value_bytes_max
+        };
         if batch.commands.iter().any(too_long) {
             return Ran::Done(Err(Inadmissible::ValueTooLarge));
         }

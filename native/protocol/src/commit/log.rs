@@ -1,11 +1,10 @@
 //! The log as one turn of a connection sees it.
 
 use super::level::ReadLevel;
-use super::values::builds_values;
 use super::{NotDone, Ran};
 use todana_command::{
-    Command, Context, DATABASES, Databases, LONG_UNITS, estimated_units, is_logged,
-    probable_script_units,
+    Command, Context, DATABASES, DatabaseCommand, Databases, LONG_UNITS, ScriptCommand,
+    estimated_units, is_logged, probable_script_units,
 };
 use todana_group::{Gate, LONG_UNITS_MAX, Submit, plain_units, read_in_one_load};
 
@@ -61,7 +60,8 @@ impl Log<'_> {
     /// Whether a command clears databases of both kinds. The log carries it out on the durable
     /// ones, and then the session on the others.
     pub(super) fn is_clear_of_all(&self, command: &Command<'_>) -> bool {
-        matches!(command, Command::ClearAll { .. }) && self.databases.are_mixed()
+        matches!(command, Command::Database(DatabaseCommand::ClearAll { .. }))
+            && self.databases.are_mixed()
     }
 
     /// The number of a database of a kind.
@@ -130,7 +130,7 @@ impl Log<'_> {
     /// The longest value that a command may build, if its protocol allows less than the log.
     pub(super) fn own_limit(&self, context: Context, command: &Command<'_>) -> Option<usize> {
         let limit = context.value_bytes_max;
-        (limit < self.submit.value_bytes_max() && builds_values(command)).then_some(limit)
+        (limit < self.submit.value_bytes_max() && command.brings().builds()).then_some(limit)
     }
 
     /// The context in which records of the log are read here.
@@ -141,7 +141,7 @@ impl Log<'_> {
     /// The units of work that a command probably takes where the log is applied.
     pub(super) fn work(&self, database: usize, command: &Command<'_>) -> Work {
         match command {
-            Command::Script(script) => {
+            Command::Script(ScriptCommand::Run(script)) => {
                 let units = probable_script_units(script, self.databases);
                 Work { units, of_scripts: units }
             }

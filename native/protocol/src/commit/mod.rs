@@ -36,7 +36,6 @@ mod log;
 mod reads;
 #[cfg(test)]
 mod tests;
-mod values;
 
 pub use commits::{Commits, Handover};
 pub use level::ReadLevel;

@@ -26,7 +26,9 @@ use super::table::{COMMANDS, Row};
 use super::turn::{Committing, Turn};
 use crate::Host;
 use smallvec::SmallVec;
-use todana_command::{Command, Condition, Expires, PREFETCH_KEYS_MAX, Set, prefetch};
+use todana_command::{
+    Command, Condition, Expires, KeyCommand, PREFETCH_KEYS_MAX, Set, StringCommand, prefetch,
+};
 
 /// The error reply.
 const ERROR: u8 = 0xbf;
@@ -266,31 +268,35 @@ impl Bulk {
                     false => numbers::expires(Some(header.xt), turn.host.now_ms()),
                 };
                 let set = Set { expires, ..Set::new(key, value) };
-                ask(turn, database, &Command::Set(set), |_| {})
+                ask(turn, database, &Command::String(StringCommand::Set(set)), |_| {})
             }
             Kind::Remove => {
-                let command = Command::DeleteIf { key, condition: Condition::Always };
+                let command =
+                    Command::Key(KeyCommand::DeleteIf { key, condition: Condition::Always });
                 ask(turn, database, &command, |_| {})
             }
             Kind::Get => {
                 let mut out = std::mem::take(turn.out);
-                let outcome = ask(turn, database, &Command::Get { key }, |record| {
-                    let Some(record) = record else { return };
-                    let xt = match (persistent, record.expires_at_ms) {
-                        (true, _) => i64::MAX.unsigned_abs(),
-                        (false, at_ms) => at_ms.and_then(numbers::xt_of).unwrap_or(numbers::XT_MAX),
-                    };
-                    // Reserves space for the numbers as well.
-                    out.reserve(
-                        18_usize.saturating_add(key.len()).saturating_add(record.value.len()),
-                    );
-                    out.extend_from_slice(&(database as u16).to_be_bytes());
-                    out.extend_from_slice(&(key.len() as u32).to_be_bytes());
-                    out.extend_from_slice(&(record.value.len() as u32).to_be_bytes());
-                    out.extend_from_slice(&xt.to_be_bytes());
-                    out.extend_from_slice(key);
-                    out.extend_from_slice(record.value);
-                });
+                let outcome =
+                    ask(turn, database, &Command::String(StringCommand::Get { key }), |record| {
+                        let Some(record) = record else { return };
+                        let xt = match (persistent, record.expires_at_ms) {
+                            (true, _) => i64::MAX.unsigned_abs(),
+                            (false, at_ms) => {
+                                at_ms.and_then(numbers::xt_of).unwrap_or(numbers::XT_MAX)
+                            }
+                        };
+                        // Reserves space for the numbers as well.
+                        out.reserve(
+                            18_usize.saturating_add(key.len()).saturating_add(record.value.len()),
+                        );
+                        out.extend_from_slice(&(database as u16).to_be_bytes());
+                        out.extend_from_slice(&(key.len() as u32).to_be_bytes());
+                        out.extend_from_slice(&(record.value.len() as u32).to_be_bytes());
+                        out.extend_from_slice(&xt.to_be_bytes());
+                        out.extend_from_slice(key);
+                        out.extend_from_slice(record.value);
+                    });
                 *turn.out = out;
                 match outcome {
                     Outcome::Done => turn.lookups.0 += 1,

@@ -12,7 +12,9 @@ use super::records::{admit, expires};
 use super::turn::{Committing, Turn};
 use crate::Host;
 use smallvec::SmallVec;
-use todana_command::{Command, Condition, Expires, PREFETCH_KEYS_MAX, Set, prefetch};
+use todana_command::{
+    Command, Condition, Expires, KeyCommand, PREFETCH_KEYS_MAX, Set, StringCommand, prefetch,
+};
 
 /// Records in one slice.
 const SLICE_ROWS: usize = 1024;
@@ -98,14 +100,20 @@ impl Bulk {
                 return Err(Failure::TOO_MANY_AT_ONCE);
             }
             let (pairs, condition, expires) = (&pairs[..], Condition::Always, self.expires);
-            order(turn, database, &Command::SetMany { pairs, condition, expires })?;
+            order(
+                turn,
+                database,
+                &Command::String(StringCommand::SetMany { pairs, condition, expires }),
+            )?;
             self.count = pairs.len() as u64;
             return Ok(());
         }
         let keys: Vec<&[u8]> = inputs.records().map(|(key, _)| key).collect();
         let keys = &keys[..];
         if self.kind == Kind::Remove {
-            if let Outcome::Number(removed) = order(turn, database, &Command::Delete { keys })? {
+            if let Outcome::Number(removed) =
+                order(turn, database, &Command::Key(KeyCommand::Delete { keys }))?
+            {
                 self.count = removed.unsigned_abs();
             }
             return Ok(());
@@ -113,16 +121,19 @@ impl Bulk {
         let (bytes_max, mut misses, mut is_too_long) =
             (turn.host.limits().output_bytes_max, 0, false);
         let hits = &mut self.count;
-        let outcome = ask(turn, database, &Command::GetMany { keys }, |record| match record {
-            Some(record) => {
-                *hits += 1;
-                is_too_long |= outputs.bytes() + record.value.len() > bytes_max;
-                if !is_too_long {
-                    outputs.insert_record(record.key, record.value);
+        let outcome =
+            ask(turn, database, &Command::String(StringCommand::GetMany { keys }), |record| {
+                match record {
+                    Some(record) => {
+                        *hits += 1;
+                        is_too_long |= outputs.bytes() + record.value.len() > bytes_max;
+                        if !is_too_long {
+                            outputs.insert_record(record.key, record.value);
+                        }
+                    }
+                    None => misses += 1,
                 }
-            }
-            None => misses += 1,
-        });
+            });
         turn.lookups.0 += *hits;
         turn.lookups.1 += misses;
         if is_too_long {
@@ -201,11 +212,11 @@ impl Bulk {
             Kind::Set => {
                 admit(turn, key, value)?;
                 let set = Set { expires: self.expires, ..Set::new(key, value) };
-                order(turn, self.database, &Command::Set(set))?;
+                order(turn, self.database, &Command::String(StringCommand::Set(set)))?;
                 self.count += 1;
             }
             Kind::Remove => {
-                let command = Command::Delete { keys: &[key] };
+                let command = Command::Key(KeyCommand::Delete { keys: &[key] });
                 if let Outcome::Number(removed) = order(turn, self.database, &command)? {
                     self.count += removed.unsigned_abs();
                 }
@@ -216,7 +227,8 @@ impl Bulk {
                         outputs.insert_record(key, record.value);
                     }
                 };
-                let outcome = ask(turn, self.database, &Command::Get { key }, visit);
+                let outcome =
+                    ask(turn, self.database, &Command::String(StringCommand::Get { key }), visit);
                 match outcome.check()? {
                     Outcome::Absent => turn.lookups.1 += 1,
                     _ => {

@@ -15,7 +15,7 @@ use super::turn::Turn;
 use super::vacuum::Vacuum;
 use super::{status, url};
 use crate::Host;
-use todana_command::{Command, Condition};
+use todana_command::{Command, Condition, StringCommand};
 
 /// The procedure that a request calls.
 #[derive(Clone, Debug)]
@@ -97,9 +97,13 @@ pub(super) fn begin<H: Host>(
         Row::IncrementDouble => records::increment_double(turn, database?, inputs, outputs),
         Row::Cas => records::cas(turn, database?, inputs),
         Row::Remove => records::remove(turn, database?, inputs),
-        Row::Get => records::read(turn, database?, inputs, outputs, |key| Command::Get { key }),
+        Row::Get => records::read(turn, database?, inputs, outputs, |key| {
+            Command::String(StringCommand::Get { key })
+        }),
         Row::Check => records::check(turn, database?, inputs, outputs),
-        Row::Seize => records::read(turn, database?, inputs, outputs, |key| Command::Take { key }),
+        Row::Seize => records::read(turn, database?, inputs, outputs, |key| {
+            Command::String(StringCommand::Take { key })
+        }),
         Row::SetBulk => return Ok(Some(bulk(turn, Kind::Set, database?))),
         Row::RemoveBulk => return Ok(Some(bulk(turn, Kind::Remove, database?))),
         Row::GetBulk => return Ok(Some(bulk(turn, Kind::Get, database?))),

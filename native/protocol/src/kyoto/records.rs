@@ -7,7 +7,10 @@ use super::outcome::{Outcome, ask, order};
 use super::outputs::Outputs;
 use super::turn::Turn;
 use crate::Host;
-use todana_command::{Command, Condition, Expires, Origin, Record, Set, Side};
+use todana_command::{
+    Command, Condition, DatabaseCommand, Expires, KeyCommand, Origin, Record, Set, Side,
+    StringCommand,
+};
 
 /// The result of a procedure.
 pub(super) type Done = Result<(), Failure>;
@@ -23,7 +26,7 @@ pub(super) fn set<H: Host>(
     admit(turn, key, value)?;
     let expires = expires(turn, database, inputs);
     let set = Set { condition, expires, ..Set::new(key, value) };
-    order(turn, database, &Command::Set(set)).map(drop)
+    order(turn, database, &Command::String(StringCommand::Set(set))).map(drop)
 }
 
 /// `append`.
@@ -36,7 +39,8 @@ pub(super) fn append<H: Host>(
     admit(turn, key, bytes)?;
     let expires = expires(turn, database, inputs);
     let (side, create, condition) = (Side::Append, true, Condition::Always);
-    let command = Command::Concat { key, bytes, side, create, condition, expires };
+    let command =
+        Command::String(StringCommand::Concat { key, bytes, side, create, condition, expires });
     order(turn, database, &command).map(drop)
 }
 
@@ -60,7 +64,7 @@ pub(super) fn increment<H: Host>(
         },
     };
     let (delta, expires) = (numbers::integer(delta), expires(turn, database, inputs));
-    let command = Command::IncrementBinary { key, delta, origin, expires };
+    let command = Command::String(StringCommand::IncrementBinary { key, delta, origin, expires });
     match ask(turn, database, &command, |_| {}) {
         // Kyoto Tycoon reports this number as a failure although it was stored.
         Outcome::Number(i64::MIN) | Outcome::Refused(_) => Err(Failure::INCONSISTENT),
@@ -93,7 +97,8 @@ pub(super) fn increment_double<H: Host>(
     };
     let delta_bits = numbers::fraction(delta).to_bits();
     let expires = expires(turn, database, inputs);
-    let command = Command::IncrementFraction { key, delta_bits, origin, expires };
+    let command =
+        Command::String(StringCommand::IncrementFraction { key, delta_bits, origin, expires });
     let mut number = f64::NAN;
     let outcome = ask(turn, database, &command, |record| {
         let stored = record.and_then(|record| numbers::stored_fraction(record.value));
@@ -116,7 +121,8 @@ pub(super) fn cas<H: Host>(turn: &mut Turn<'_, H>, database: usize, inputs: &Inp
     let (old, new) = (inputs.get(b"oval"), inputs.get(b"nval"));
     admit(turn, key, new.unwrap_or_default())?;
     let expires = expires(turn, database, inputs);
-    order(turn, database, &Command::CompareValue { key, old, new, expires }).map(drop)
+    order(turn, database, &Command::String(StringCommand::CompareValue { key, old, new, expires }))
+        .map(drop)
 }
 
 /// `remove`.
@@ -126,7 +132,7 @@ pub(super) fn remove<H: Host>(
     inputs: &Inputs<'_>,
 ) -> Done {
     let key = required(inputs, b"key")?;
-    match order(turn, database, &Command::Delete { keys: &[key] })? {
+    match order(turn, database, &Command::Key(KeyCommand::Delete { keys: &[key] }))? {
         Outcome::Number(0) => Err(Failure::NO_RECORD),
         _ => Ok(()),
     }
@@ -155,7 +161,7 @@ pub(super) fn check<H: Host>(
     outputs: &mut Outputs,
 ) -> Done {
     let key = required(inputs, b"key")?;
-    look(turn, database, &Command::Get { key }, |record, is_persistent| {
+    look(turn, database, &Command::String(StringCommand::Get { key }), |record, is_persistent| {
         outputs.insert_number("vsiz", record.value.len());
         add_expiry(&record, is_persistent, outputs);
     })
@@ -163,7 +169,7 @@ pub(super) fn check<H: Host>(
 
 /// `clear`.
 pub(super) fn clear<H: Host>(turn: &mut Turn<'_, H>, database: usize) -> Done {
-    order(turn, database, &Command::Clear { at_ms: None }).map(drop)
+    order(turn, database, &Command::Database(DatabaseCommand::Clear { at_ms: None })).map(drop)
 }
 
 /// Looks up one record and counts the look-up.

@@ -19,7 +19,9 @@ use crate::Host;
 use memchr::memchr;
 use smallvec::SmallVec;
 use std::borrow::Cow;
-use todana_command::{Command, Condition, Expires, KEPT_BYTES_MIN, Refusal, Set};
+use todana_command::{
+    Command, Condition, Expires, KEPT_BYTES_MIN, KeyCommand, Refusal, Set, StringCommand,
+};
 
 /// A request for one record.
 struct Request<'r> {
@@ -104,7 +106,7 @@ impl Request<'_> {
         // not at all.
         let mut out = std::mem::take(turn.out);
         let start = out.len();
-        let get = Command::Get { key: self.key };
+        let get = Command::String(StringCommand::Get { key: self.key });
         let (outcome, large) = ask_for_one(turn, self.database, &get, |record| {
             let Some(record) = record else { return };
             let expires_at_ms = record.expires_at_ms.filter(|_| self.expiring);
@@ -151,7 +153,7 @@ impl Request<'_> {
         let xt = self.head.xt.filter(|_| self.expiring).and_then(date::parse);
         let expires = xt.map_or(Expires::Never, |xt| Expires::At(numbers::expires_at_ms(xt)));
         let set = Set { condition, expires, ..Set::new(self.key, value) };
-        match ask(turn, self.database, &Command::Set(set), |_| {}) {
+        match ask(turn, self.database, &Command::String(StringCommand::Set(set)), |_| {}) {
             Outcome::Done => {
                 let mut location: SmallVec<[u8; 256]> = SmallVec::from_slice(b"http://localhost:");
                 let port = turn.host.client().local_address.port();
@@ -165,7 +167,8 @@ impl Request<'_> {
     }
 
     fn delete<H: Host>(&self, turn: &mut Turn<'_, H>) -> Status {
-        let command = Command::DeleteIf { key: self.key, condition: Condition::Always };
+        let command =
+            Command::Key(KeyCommand::DeleteIf { key: self.key, condition: Condition::Always });
         match ask(turn, self.database, &command, |_| {}) {
             Outcome::Done => self.say(turn, Status::NoContent, &[]),
             Outcome::Refused(Refusal::Absent) => {

@@ -13,7 +13,7 @@ use super::table::{COUNTS, Count};
 use super::turn::Turn;
 use crate::{CommandStats, Host, ProtocolName, ServerInfo};
 use std::fmt::{Display, Write};
-use todana_command::Command;
+use todana_command::{Command, DatabaseCommand};
 use todana_table::{Comparison, Counts, KeyOrder, Keyspace};
 
 /// The release whose protocol this server implements.
@@ -216,7 +216,7 @@ fn counters(rows: &mut Rows<'_>, stats: &[CommandStats]) {
 
 /// Number of records.
 fn count<H: Host>(turn: &mut Turn<'_, H>, database: usize) -> Result<i64, Failure> {
-    match order(turn, database, &Command::Count)? {
+    match order(turn, database, &Command::Database(DatabaseCommand::Count))? {
         Outcome::Number(count) => Ok(count),
         _ => Ok(0),
     }

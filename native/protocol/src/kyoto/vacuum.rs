@@ -6,7 +6,7 @@ use super::numbers;
 use super::outcome::{Outcome, order};
 use super::turn::Turn;
 use crate::Host;
-use todana_command::Command;
+use todana_command::{Command, DatabaseCommand};
 
 /// Expired records that a slice removes.
 const SLICE_RECORDS: usize = 512;
@@ -30,7 +30,8 @@ impl Vacuum {
     /// Continues for a slice. True when the vacuum is complete.
     pub(super) fn step<H: Host>(&mut self, turn: &mut Turn<'_, H>) -> Result<bool, Failure> {
         let work_max = self.records_left.min(SLICE_RECORDS);
-        let outcome = order(turn, self.database, &Command::Sweep { work_max })?;
+        let outcome =
+            order(turn, self.database, &Command::Database(DatabaseCommand::Sweep { work_max }))?;
         self.records_left -= work_max;
         Ok(outcome != Outcome::Flag(true) || self.records_left == 0)
     }
@@ -42,7 +43,7 @@ mod tests {
     use crate::ProtocolName;
     use crate::kyoto::reading::Reading;
     use crate::testing::{FakeHost, START_MS};
-    use todana_command::{Expires, Set};
+    use todana_command::{Expires, Set, StringCommand};
 
     /// A host with `expired` expired records, and one that has not expired.
     fn host(expired: usize) -> FakeHost {
@@ -53,9 +54,11 @@ mod tests {
             let key = number.to_string();
             let set = Set::new(key.as_bytes(), b"value");
             let set = Set { expires: Expires::At(START_MS + 1_000), ..set };
-            order(&mut turn, 0, &Command::Set(set)).expect("a value that is stored");
+            order(&mut turn, 0, &Command::String(StringCommand::Set(set)))
+                .expect("a value that is stored");
         }
-        order(&mut turn, 0, &Command::Set(Set::new(b"kept", b""))).expect("stored");
+        order(&mut turn, 0, &Command::String(StringCommand::Set(Set::new(b"kept", b""))))
+            .expect("stored");
         host.now_ms += 1_000;
         host
     }
@@ -63,7 +66,7 @@ mod tests {
     fn count(host: &mut FakeHost) -> Outcome {
         let mut out = Vec::new();
         let mut turn = Turn::new(host, &mut out);
-        order(&mut turn, 0, &Command::Count).expect("a count")
+        order(&mut turn, 0, &Command::Database(DatabaseCommand::Count)).expect("a count")
     }
 
     /// Runs a vacuum and returns how many slices it took.

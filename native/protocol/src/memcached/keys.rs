@@ -6,7 +6,9 @@ use super::line::{Arguments, BAD_FORMAT, Words, signed, unsigned};
 use super::table::Row;
 use super::turn::Turn;
 use crate::Host;
-use todana_command::{Command, Condition, Delta, Error, Expires, Increment};
+use todana_command::{
+    Command, Condition, Delta, Error, Expires, Increment, KeyCommand, StringCommand,
+};
 
 /// The reply if the value is not a number.
 pub(super) const NOT_A_NUMBER: &str =
@@ -77,7 +79,7 @@ fn delete<H: Host>(turn: &mut Turn<'_, H>, key: &[u8], more: &[&[u8]]) -> Answer
     if !matches!(more, [] | [b"0"] | [b"noreply"] | [b"0", b"noreply"]) {
         return (Some(DELETE_USAGE), Row::Delete, true);
     }
-    let command = Command::DeleteIf { key, condition: Condition::Always };
+    let command = Command::Key(KeyCommand::DeleteIf { key, condition: Condition::Always });
     match turn.execute(&command, Writing::Silent) {
         Outcome::Done => (Some("DELETED"), Row::Delete, false),
         _ => (Some("NOT_FOUND"), Row::DeleteMiss, false),
@@ -90,7 +92,9 @@ fn touch<H: Host>(turn: &mut Turn<'_, H>, key: &[u8], exptime: &[u8]) -> Answere
     };
     // A touch counts as a look-up, which EXPIRE does not; so the record is fetched but not written.
     let expires = exptime::expires(exptime_s, turn.now_ms());
-    match turn.execute(&Command::GetAndExpire { key, expires }, Writing::Silent) {
+    match turn
+        .execute(&Command::String(StringCommand::GetAndExpire { key, expires }), Writing::Silent)
+    {
         Outcome::Done => (Some("TOUCHED"), Row::Touch, false),
         Outcome::Failed(_) => (Some("SERVER_ERROR out of memory touching item"), Row::Touch, true),
         _ => (Some("NOT_FOUND"), Row::TouchMiss, false),
@@ -108,14 +112,14 @@ fn increment<H: Host>(
     let Some(number) = unsigned(number) else {
         return (Some("CLIENT_ERROR invalid numeric delta argument"), row, true);
     };
-    let command = Command::Increment(Increment {
+    let command = Command::String(StringCommand::Increment(Increment {
         key,
         delta: delta(number),
         initial: None,
         condition: Condition::Always,
         expires: Expires::Keep,
         track_access: true,
-    });
+    }));
     let writing = if noreply { Writing::Silent } else { Writing::Number };
     match turn.execute(&command, writing) {
         Outcome::Done => (None, row, false),

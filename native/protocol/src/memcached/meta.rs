@@ -11,7 +11,8 @@ use super::table::Row;
 use super::turn::Turn;
 use crate::Host;
 use todana_command::{
-    Command, Condition, Delta, Error, Expires, Increment, Initial, LeaseOptions, Refusal,
+    Command, Condition, Delta, Error, Expires, Increment, Initial, KeyCommand, LeaseCommand,
+    LeaseOptions, Refusal, StringCommand,
 };
 
 pub(super) const OPTIONS_TOO_LONG: &str = "CLIENT_ERROR options flags too long";
@@ -40,7 +41,7 @@ pub(super) fn get<H: Host>(turn: &mut Turn<'_, H>, mut words: Words<'_>, line: &
         quiet_access: request.unnoted,
         never_win: false,
     };
-    let command = Command::Lease { key: request.key, options };
+    let command = Command::Lease(LeaseCommand::Get { key: request.key, options });
     let failed = match turn.execute_uncounted(&command, Writing::Meta(&request)) {
         Outcome::Missed => {
             if !request.quiet {
@@ -71,12 +72,12 @@ pub(super) fn delete<H: Host>(turn: &mut Turn<'_, H>, mut words: Words<'_>, line
     let condition = request.compare.map(Condition::IfVersion).unwrap_or_default();
     let now_ms = turn.now_ms();
     let command = match request.invalidate {
-        true => Command::Invalidate {
+        true => Command::Lease(LeaseCommand::Invalidate {
             key: request.key,
             condition,
             expires: request.exptime_s.map_or(Expires::Keep, |s| exptime::expires(s, now_ms)),
-        },
-        false => Command::DeleteIf { key: request.key, condition },
+        }),
+        false => Command::Key(KeyCommand::DeleteIf { key: request.key, condition }),
     };
     let outcome = turn.execute_uncounted(&command, Writing::Silent);
     let (row, failed) = match outcome {
@@ -123,7 +124,7 @@ pub(super) fn arithmetic<H: Host>(turn: &mut Turn<'_, H>, mut words: Words<'_>, 
     };
     let now_ms = turn.now_ms();
     let moment = |seconds: i64| exptime::expires(seconds, now_ms);
-    let command = Command::Increment(Increment {
+    let command = Command::String(StringCommand::Increment(Increment {
         key: request.key,
         delta,
         initial: request
@@ -132,7 +133,7 @@ pub(super) fn arithmetic<H: Host>(turn: &mut Turn<'_, H>, mut words: Words<'_>, 
         condition: request.compare.map(Condition::IfVersion).unwrap_or_default(),
         expires: request.exptime_s.map_or(Expires::Keep, moment),
         track_access: true,
-    });
+    }));
     let writing = if request.quiet { Writing::Silent } else { Writing::Meta(&request) };
     let (row, failed) = match turn.execute_uncounted(&command, writing) {
         Outcome::Done => (row, false),
@@ -165,11 +166,11 @@ pub(super) fn debug<H: Host>(turn: &mut Turn<'_, H>, mut words: Words<'_>, line:
         _ => return fail(turn, Row::Me, BAD_FORMAT, line),
     };
     let options = LeaseOptions { quiet_access: true, never_win: true, ..LeaseOptions::default() };
-    let command = Command::Lease { key: request.key, options };
+    let command = Command::Lease(LeaseCommand::Get { key: request.key, options });
     match turn.execute_uncounted(&command, Writing::Debug(request.sent_key)) {
         Outcome::Missed => turn.say("EN"),
         _ => {
-            let command = Command::MemoryUsage { key: request.key };
+            let command = Command::Key(KeyCommand::MemoryUsage { key: request.key });
             if let Outcome::Integer(bytes) = turn.execute_uncounted(&command, Writing::Silent) {
                 turn.out.extend_from_slice(b" size=");
                 push_number(turn.out, bytes.unsigned_abs());

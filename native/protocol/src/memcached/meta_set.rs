@@ -18,7 +18,7 @@ use super::storage::{self, BAD_CHUNK, Body, OUT_OF_MEMORY, TOO_LARGE};
 use super::table::Row;
 use super::turn::Turn;
 use crate::Host;
-use todana_command::{Command, Condition, Error, Expires, Refusal, Set, Side};
+use todana_command::{Command, Condition, Error, Expires, Refusal, Set, Side, StringCommand};
 
 /// Answers `ms`, whose line is at the front of `input`; the value begins at `body`.
 pub(super) fn set<H: Host>(
@@ -137,7 +137,7 @@ impl SetMode {
             SetMode::Append => Side::Append,
             SetMode::Prepend => Side::Prepend,
             _ => {
-                return Command::Set(Set {
+                return Command::String(StringCommand::Set(Set {
                     key,
                     value,
                     flags: request.client_flags,
@@ -145,16 +145,16 @@ impl SetMode {
                     expires: exptime::expires(request.exptime_s.unwrap_or(0), now_ms),
                     return_old: false,
                     track_access: true,
-                });
+                }));
             }
         };
-        Command::Concat {
+        Command::String(StringCommand::Concat {
             key,
             bytes: value,
             side,
             create: false,
             condition,
             expires: Expires::Keep,
-        }
+        })
     }
 }

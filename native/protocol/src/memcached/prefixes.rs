@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use todana_command::Command;
+use todana_command::{Command, KeyCommand, StringCommand};
 
 /// Most prefixes that are counted. Further ones are not.
 pub const PREFIXES_MAX: usize = 4_096;
@@ -50,12 +50,19 @@ impl Prefixes {
     /// Counts a command that was executed, if it is of a request that memcached counts.
     pub(super) fn count(&self, command: &Command<'_>, is_hit: bool) {
         let (key, more) = match *command {
-            Command::Get { key } | Command::GetAndExpire { key, .. } => {
+            Command::String(StringCommand::Get { key })
+            | Command::String(StringCommand::GetAndExpire { key, .. }) => {
                 (key, Counts { gets: 1, hits: u64::from(is_hit), ..Counts::default() })
             }
-            Command::Set(ref set) => (set.key, Counts { sets: 1, ..Counts::default() }),
-            Command::Concat { key, .. } => (key, Counts { sets: 1, ..Counts::default() }),
-            Command::DeleteIf { key, .. } => (key, Counts { deletions: 1, ..Counts::default() }),
+            Command::String(StringCommand::Set(ref set)) => {
+                (set.key, Counts { sets: 1, ..Counts::default() })
+            }
+            Command::String(StringCommand::Concat { key, .. }) => {
+                (key, Counts { sets: 1, ..Counts::default() })
+            }
+            Command::Key(KeyCommand::DeleteIf { key, .. }) => {
+                (key, Counts { deletions: 1, ..Counts::default() })
+            }
             _ => return,
         };
         let Some(at) = memchr::memchr(DELIMITER, key) else { return };

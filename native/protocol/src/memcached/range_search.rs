@@ -17,7 +17,7 @@ use super::line::{Arguments, BAD_FORMAT, Words, unsigned};
 use super::table::Row;
 use super::turn::Turn;
 use crate::Host;
-use todana_command::{Bound, Command, KeyRange};
+use todana_command::{Bound, Command, DatabaseCommand, KeyRange};
 
 /// The key that selects a search if more words follow it.
 pub(super) const KEY: &[u8] = b"mio:range-search";
@@ -114,13 +114,13 @@ pub(super) fn go_on<H: Host>(
         }
         let count = STEP.min(search.left);
         let (from, to) = (Bound::Included(&search.from[..]), Bound::Included(&search.to[..]));
-        let command = Command::Range {
+        let command = Command::Database(DatabaseCommand::Range {
             keys: KeyRange::Between(from, to),
             after: search.after.as_deref(),
             reverse: search.reverse,
             count,
             values: true,
-        };
+        });
         let found = Found { with_cas: search.with_cas, ..Found::default() };
         if turn.execute(&command, Writing::Found(&found)) != Outcome::Done {
             refuse(turn, search.with_cas, NOT_ORDERED, line);

@@ -20,7 +20,7 @@ use super::table::Row;
 use super::turn::Turn;
 use super::{ahead, exptime};
 use crate::Host;
-use todana_command::{Command, Expires, PREFETCH_KEYS_MAX};
+use todana_command::{Command, Expires, PREFETCH_KEYS_MAX, StringCommand};
 
 /// Keys looked up in one turn.
 const KEYS_PER_TURN: usize = 1024;
@@ -115,8 +115,9 @@ pub(super) fn retrieve_piece<H: Host>(
         }
         let writing = if retrieval.with_cas { Writing::ValueWithCas } else { Writing::Value };
         match retrieval.expires {
-            None => turn.execute(&Command::Get { key }, writing),
-            Some(expires) => turn.execute(&Command::GetAndExpire { key, expires }, writing),
+            None => turn.execute(&Command::String(StringCommand::Get { key }), writing),
+            Some(expires) => turn
+                .execute(&Command::String(StringCommand::GetAndExpire { key, expires }), writing),
         };
         // The next key begins another commit.
         let is_played = retrieval.expires.is_some() && turn.commit_is_over();

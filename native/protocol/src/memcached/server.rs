@@ -6,7 +6,7 @@ use super::line::{Arguments, BAD_FORMAT, Words, signed, unsigned};
 use super::table::Row;
 use super::turn::Turn;
 use crate::Host;
-use todana_command::Command;
+use todana_command::{Command, DatabaseCommand};
 
 /// The version of memcached whose protocol this server implements. Clients decide by it which
 /// features to use.
@@ -32,7 +32,7 @@ pub(super) fn flush_all<H: Host>(turn: &mut Turn<'_, H>, words: Words<'_>, line:
     };
     let at_ms = moment_ms(delay_s, turn.now_ms());
     let at_ms = (at_ms > turn.now_ms()).then_some(at_ms);
-    turn.execute(&Command::Clear { at_ms }, Writing::Silent);
+    turn.execute(&Command::Database(DatabaseCommand::Clear { at_ms }), Writing::Silent);
     turn.say_unless(noreply, "OK");
     turn.observe(Row::FlushAll, false, line);
 }

@@ -16,7 +16,9 @@ use super::line::{Arguments, BAD_FORMAT, Words, signed, unsigned};
 use super::table::Row;
 use super::turn::Turn;
 use crate::Host;
-use todana_command::{Command, Condition, Error, Expires, Refusal, Set, Side};
+use todana_command::{
+    Command, Condition, Error, Expires, KeyCommand, Refusal, Set, Side, StringCommand,
+};
 
 /// Longest value that a client may announce. A line that announces more is refused and its value is
 /// taken for commands, as in memcached.
@@ -116,15 +118,15 @@ fn carry_out<H: Host>(
         _ => Condition::Always,
     };
     let command = match row {
-        Row::Append | Row::Prepend => Command::Concat {
+        Row::Append | Row::Prepend => Command::String(StringCommand::Concat {
             key,
             bytes: value,
             side: if row == Row::Append { Side::Append } else { Side::Prepend },
             create: false,
             condition,
             expires: Expires::Keep,
-        },
-        _ => Command::Set(Set {
+        }),
+        _ => Command::String(StringCommand::Set(Set {
             key,
             value,
             flags: request.flags,
@@ -132,7 +134,7 @@ fn carry_out<H: Host>(
             expires: exptime::expires(request.exptime_s, turn.now_ms()),
             return_old: false,
             track_access: true,
-        }),
+        })),
     };
     turn.execute(&command, Writing::Silent)
 }
@@ -151,7 +153,7 @@ fn reply(outcome: Outcome, row: Row) -> (&'static str, Row, bool) {
 
 /// Removes the record that a failed `set` should have replaced.
 pub(super) fn remove<H: Host>(turn: &mut Turn<'_, H>, key: &[u8]) {
-    let removal = Command::DeleteIf { key, condition: Condition::Always };
+    let removal = Command::Key(KeyCommand::DeleteIf { key, condition: Condition::Always });
     turn.execute_uncounted(&removal, Writing::Silent);
 }
 

@@ -5,7 +5,7 @@ use super::line::{Words, is_word};
 use super::table::Row;
 use crate::{Host, NotDone, ProtocolName, Ran};
 use std::sync::atomic::Ordering::Relaxed;
-use todana_command::{Command, Context, Error};
+use todana_command::{Command, Context, Error, StringCommand};
 
 /// The database that memcached's clients see.
 pub(super) const DATABASE: usize = 0;
@@ -192,5 +192,8 @@ impl<'t, H: Host> Turn<'t, H> {
 
 /// Whether a command is that of `touch`, which `stats detail` does not count.
 fn is_touch(command: &Command<'_>, writing: Writing<'_>) -> bool {
-    matches!((command, writing), (Command::GetAndExpire { .. }, Writing::Silent))
+    matches!(
+        (command, writing),
+        (Command::String(StringCommand::GetAndExpire { .. }), Writing::Silent)
+    )
 }

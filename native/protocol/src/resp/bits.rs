@@ -4,7 +4,7 @@ use super::encoder::Failure;
 use super::number;
 use super::reply_format::ReplyFormat;
 use super::request::{Built, Request, SYNTAX, plain};
-use todana_command::{BitOperator, Command, Fields, NotFields, Span, Unit};
+use todana_command::{BitOperator, BitsCommand, Command, Fields, NotFields, Span, Unit};
 
 /// The operators of BITOP, and the least number of sources of each.
 const OPERATORS: [(&str, BitOperator, usize); 8] = [
@@ -26,12 +26,15 @@ pub(super) fn set<'a>(request: &Request<'a>) -> Built<'a> {
         Some(1) => true,
         _ => return Err("ERR bit is not an integer or out of range".into()),
     };
-    plain(Command::SetBit { key: request.arguments[1], offset, bit })
+    plain(Command::Bits(BitsCommand::SetBit { key: request.arguments[1], offset, bit }))
 }
 
 /// GETBIT.
 pub(super) fn get<'a>(request: &Request<'a>) -> Built<'a> {
-    plain(Command::GetBit { key: request.arguments[1], offset: request.bit_offset()? })
+    plain(Command::Bits(BitsCommand::GetBit {
+        key: request.arguments[1],
+        offset: request.bit_offset()?,
+    }))
 }
 
 /// BITCOUNT.
@@ -44,7 +47,7 @@ pub(super) fn count<'a>(request: &Request<'a>) -> Built<'a> {
         }
         _ => return Err(SYNTAX),
     };
-    plain(Command::BitCount { key: request.arguments[1], span })
+    plain(Command::Bits(BitsCommand::BitCount { key: request.arguments[1], span }))
 }
 
 /// BITPOS.
@@ -61,7 +64,13 @@ pub(super) fn position<'a>(request: &Request<'a>) -> Built<'a> {
     let start = given(3).then(|| request.integer(3)).transpose()?;
     let unit = request.unit(5)?;
     let end = given(4).then(|| request.integer(4)).transpose()?;
-    plain(Command::BitPosition { key: request.arguments[1], bit, start, end, unit })
+    plain(Command::Bits(BitsCommand::BitPosition {
+        key: request.arguments[1],
+        bit,
+        start,
+        end,
+        unit,
+    }))
 }
 
 /// BITOP.
@@ -78,7 +87,7 @@ pub(super) fn operation<'a>(request: &Request<'a>) -> Built<'a> {
         let text = format!("ERR BITOP {name} must be called with at least two source keys.");
         return Err(text.into());
     }
-    plain(Command::BitOperation { operator, keys })
+    plain(Command::Bits(BitsCommand::BitOperation { operator, keys }))
 }
 
 /// BITFIELD, and BITFIELD_RO, which only gets.
@@ -94,7 +103,7 @@ pub(super) fn fields<'a>(request: &Request<'a>, read_only: bool) -> Built<'a> {
         return Err("ERR BITFIELD_RO only supports the GET subcommand".into());
     }
     let key = request.arguments[1];
-    Ok((Command::BitFields { key, words, writes }, ReplyFormat::Fields))
+    Ok((Command::Bits(BitsCommand::BitFields { key, words, writes }), ReplyFormat::Fields))
 }
 
 /// Whether a type of valid words has a capital letter. Redis has none. A log may have one from

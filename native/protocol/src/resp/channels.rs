@@ -188,7 +188,7 @@ impl<H: Host> Call<'_, '_, H> {
             _ => TopicListing::default(),
         };
         let names = self.host.topics_after(topic, listing.after.as_deref(), NAMES_PER_TURN);
-        let mut encoder = Encoder::new(&mut listing.names, false, self.encoder.bytes_max, 0);
+        let mut encoder = Encoder::new(&mut listing.names, false, self.encoder.bytes_max);
         for name in &names {
             if pattern.as_ref().is_none_or(|pattern| pattern.matches(name)) {
                 encoder.bulk(name);

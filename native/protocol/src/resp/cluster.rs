@@ -17,7 +17,7 @@ use super::table::Name;
 use crate::class::Class;
 use crate::{ClusterNode, Host, Topology};
 use std::sync::Arc;
-use todana_command::{Command, SLOTS, slot_of};
+use todana_command::{Command, DatabaseCommand, SLOTS, slot_of};
 
 const DISABLED: Failure = Failure::new("ERR This instance has cluster support disabled");
 const LAST_SLOT: u16 = SLOTS - 1;
@@ -77,14 +77,19 @@ pub(super) fn elsewhere<H: Host>(
 /// CLUSTER COUNTKEYSINSLOT.
 pub(super) fn count_keys_in_slot<'a>(request: &Request<'a>) -> Built<'a> {
     let slot = slot(request.arguments[2]).ok_or("ERR Invalid slot")?;
-    Ok((Command::KeysOfSlot { slot, count: usize::MAX }, ReplyFormat::ListLength))
+    Ok((
+        Command::Database(DatabaseCommand::KeysOfSlot { slot, count: usize::MAX }),
+        ReplyFormat::ListLength,
+    ))
 }
 
 /// CLUSTER GETKEYSINSLOT.
 pub(super) fn get_keys_in_slot<'a>(request: &Request<'a>) -> Built<'a> {
     let count = number::integer(request.arguments[3]).and_then(|it| usize::try_from(it).ok());
     match (slot(request.arguments[2]), count) {
-        (Some(slot), Some(count)) => Ok((Command::KeysOfSlot { slot, count }, ReplyFormat::Plain)),
+        (Some(slot), Some(count)) => {
+            Ok((Command::Database(DatabaseCommand::KeysOfSlot { slot, count }), ReplyFormat::Plain))
+        }
         _ => Err("ERR Invalid slot or number of keys".into()),
     }
 }

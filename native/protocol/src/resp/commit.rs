@@ -5,7 +5,7 @@
 
 use super::encoder::Failure;
 use crate::{Host, NotDone};
-use todana_command::{Access, Command, Context};
+use todana_command::{Access, BitsCommand, Command, Context, StringCommand};
 use todana_group::Gate;
 
 /// The error for a command that has no reply.
@@ -43,11 +43,12 @@ pub(super) fn log_limit<H: Host>(
 ) -> Option<Failure> {
     let limit = host.log()?.submit.value_bytes_max();
     let is_beyond_both = match *command {
-        Command::SetRange { offset, bytes, .. } => {
+        Command::String(StringCommand::SetRange { offset, bytes, .. }) => {
             offset.saturating_add(bytes.len() as u64) > context.value_bytes_max as u64
         }
         // The request does not say how long the value is.
-        Command::BitFields { .. } | Command::BitOperation { .. } => true,
+        Command::Bits(BitsCommand::BitFields { .. })
+        | Command::Bits(BitsCommand::BitOperation { .. }) => true,
         _ => command.access() != Access::Write,
     };
     let is_of_log = host.databases().is_durable(database) && limit < context.value_bytes_max;

@@ -3,11 +3,11 @@
 use super::number;
 use super::reply_format::{INVALID_TTL, ReplyFormat};
 use super::request::{Built, NOT_AN_INTEGER, Request, SYNTAX, plain};
-use todana_command::{Command, Expires};
+use todana_command::{Command, Expires, KeyCommand};
 
 /// DUMP.
 pub(super) fn dump<'a>(request: &Request<'a>) -> Built<'a> {
-    plain(Command::Dump { key: request.arguments[1] })
+    plain(Command::Key(KeyCommand::Dump { key: request.arguments[1] }))
 }
 
 /// RESTORE. When the value was used, and how often, is not recorded.
@@ -46,7 +46,7 @@ pub(super) fn restore<'a>(request: &Request<'a>) -> Built<'a> {
         }
         // That the key exists is the error that counts.
         let format = ReplyFormat::RestoreFailure { integer: ttl_ms.is_some() };
-        return Ok((Command::Exists { keys: &request.arguments[1..2] }, format));
+        return Ok((Command::Key(KeyCommand::Exists { keys: &request.arguments[1..2] }), format));
     };
     let expires = match ttl_ms {
         0 => Expires::Never,
@@ -54,5 +54,5 @@ pub(super) fn restore<'a>(request: &Request<'a>) -> Built<'a> {
         ms => Expires::After(ms),
     };
     let (key, payload) = (request.arguments[1], request.arguments[3]);
-    Ok((Command::Restore { key, payload, expires, replace }, ReplyFormat::Restore))
+    Ok((Command::Key(KeyCommand::Restore { key, payload, expires, replace }), ReplyFormat::Restore))
 }

@@ -65,10 +65,6 @@ pub(super) struct Encoder<'o> {
     /// Whether the output exceeded them. The content of `out` is then not a valid sequence of
     /// replies.
     pub(super) overflowed: bool,
-    /// The format of the current reply.
-    pub(super) format: super::reply_format::ReplyFormat,
-    /// The current time, for formats that show the time to live.
-    pub(super) now_ms: u64,
     /// Look-ups that hit, and that missed.
     pub(super) lookups: (u64, u64),
     /// Parts of large values that belong into `out`, in the order of their positions.
@@ -80,13 +76,7 @@ pub(super) struct Encoder<'o> {
 }
 
 impl<'o> Encoder<'o> {
-    pub(super) fn new(
-        out: &'o mut Vec<u8>,
-        resp3: bool,
-        bytes_max: usize,
-        now_ms: u64,
-    ) -> Encoder<'o> {
-        let format = super::reply_format::ReplyFormat::Plain;
+    pub(super) fn new(out: &'o mut Vec<u8>, resp3: bool, bytes_max: usize) -> Encoder<'o> {
         let (failed, overflowed, lookups) = (None, false, (0, 0));
         let (splices, spliced_bytes, spliced_bytes_min) = (Vec::new(), 0, KEPT_BYTES_MIN);
         Encoder {
@@ -96,8 +86,6 @@ impl<'o> Encoder<'o> {
             is_too_large: false,
             bytes_max,
             overflowed,
-            format,
-            now_ms,
             lookups,
             splices,
             spliced_bytes,
@@ -321,7 +309,7 @@ impl<'o> Encoder<'o> {
 }
 
 /// A text in which CR and LF are spaces.
-fn one_line(text: &[u8]) -> Cow<'_, [u8]> {
+pub(super) fn one_line(text: &[u8]) -> Cow<'_, [u8]> {
     let breaks = |byte: &u8| matches!(byte, b'\r' | b'\n');
     if !text.iter().any(breaks) {
         return text.into();
@@ -341,7 +329,7 @@ mod tests {
 
     fn encoded(resp3: bool, write: impl FnOnce(&mut Encoder<'_>)) -> String {
         let mut out = Vec::new();
-        write(&mut Encoder::new(&mut out, resp3, 1000, 0));
+        write(&mut Encoder::new(&mut out, resp3, 1000));
         out.escape_ascii().to_string()
     }
 
@@ -369,7 +357,7 @@ mod tests {
     #[test]
     fn output_ends_at_its_limit() {
         let mut out = Vec::new();
-        let mut encoder = Encoder::new(&mut out, false, 10, 0);
+        let mut encoder = Encoder::new(&mut out, false, 10);
         encoder.bulk(&[b'x'; 11]);
         assert!(encoder.overflowed);
         // Shorter replies are not written either.
@@ -383,7 +371,7 @@ mod tests {
 
     #[test]
     fn large_values_are_left_out_and_counted() {
-        use todana_command::Reply;
+        use super::super::sink::Sink;
         let (mut out, mut values) = (Vec::new(), Vec::new());
         let table = todana_table::Table::new(todana_table::Options::default());
         for len in [255, 256, 600] {
@@ -393,12 +381,13 @@ mod tests {
             });
         }
         assert!(values.remove(0).is_none(), "a small entry cannot be lent");
-        let mut encoder = Encoder::new(&mut out, false, 1_000, 0);
+        let mut encoder = Encoder::new(&mut out, false, 1_000);
         encoder.spliced_bytes_min = super::super::tail::BATCH_VALUE_BYTES_MIN;
-        assert!(!encoder.keeps(255) && encoder.keeps(256));
+        assert!(!encoder.shares(255) && encoder.shares(256));
         for value in values.into_iter().flatten() {
-            encoder.kept(value.clone());
-            encoder.kept(value);
+            let range = 0..value.len();
+            encoder.bulk_of(value.clone(), range.clone());
+            encoder.bulk_of(value, range);
         }
         assert!(encoder.overflowed);
         assert_eq!(encoder.splices.len(), 2);
@@ -423,7 +412,7 @@ mod tests {
         for (number, write) in writes.into_iter().enumerate() {
             for resp3 in [false, true] {
                 let mut out = Vec::new();
-                let mut encoder = Encoder::new(&mut out, resp3, 1000, 0);
+                let mut encoder = Encoder::new(&mut out, resp3, 1000);
                 (0..1000).for_each(|_| write(&mut encoder));
                 assert!(encoder.overflowed, "{number}");
                 assert!((990..1040).contains(&out.len()), "{number}: {}", out.len());

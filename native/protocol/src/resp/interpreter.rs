@@ -1,12 +1,13 @@
 //! Runs scripts in Lua, whose commands are those of the table.
 
 mod known;
-mod parse;
 
 use super::dispatch;
-use super::encoder::{Encoder, Failure};
+use super::encoder::Failure;
 use super::lookup;
+use super::reply::Formatted;
 use super::request::{Request, ScriptLimits, pairs};
+use super::sink::ValueSink;
 use super::spec::{CONTAINER, NOSCRIPT, WRITE};
 use super::table::Name;
 use super::unsupported;
@@ -206,13 +207,9 @@ impl Calls for TableCalls<'_> {
                 return refused_because(NOT_ALLOWED, name, why);
             }
         };
-        let mut out = Vec::new();
-        let mut encoder = Encoder::new(&mut out, resp3, usize::MAX, now_ms);
-        encoder.spliced_bytes_min = usize::MAX;
-        encoder.format = format;
-        Player::new(tape).next(&mut encoder);
-        let value = parse::value(&out).unwrap_or(Value::Null);
-        Called::Reply(value, units.saturating_mul(UNIT_STEPS))
+        let mut value = ValueSink::new(resp3);
+        Player::new(tape).next(&mut Formatted { sink: &mut value, format, now_ms });
+        Called::Reply(value.into_value(), units.saturating_mul(UNIT_STEPS))
     }
 }
 

@@ -8,20 +8,22 @@ use super::request::{
 };
 use super::strings::comparison;
 use super::{number, pattern};
-use todana_command::{Command, DATABASES, ExpireWhen, Expires};
+use todana_command::{
+    Command, DATABASES, DatabaseCommand, ExpireWhen, Expires, KeyCommand, StringCommand,
+};
 
 /// Keys in a page of SCAN without COUNT.
 const SCAN_COUNT: usize = 10;
 
 /// DEL, UNLINK.
 pub(super) fn delete<'a>(request: &Request<'a>) -> Built<'a> {
-    plain(Command::Delete { keys: &request.arguments[1..] })
+    plain(Command::Key(KeyCommand::Delete { keys: &request.arguments[1..] }))
 }
 
 /// DELEX.
 pub(super) fn delete_if<'a>(request: &Request<'a>) -> Built<'a> {
     match request.arguments {
-        [_, _] => plain(Command::Delete { keys: &request.arguments[1..] }),
+        [_, _] => plain(Command::Key(KeyCommand::Delete { keys: &request.arguments[1..] })),
         [_, key, option, value] => match comparison(option) {
             Some(equal) => Ok(delete_compared(key, value, equal)),
             None => Err(SYNTAX),
@@ -37,18 +39,19 @@ pub(super) fn delete_if_equal<'a>(request: &Request<'a>) -> Built<'a> {
 
 fn delete_compared<'a>(key: &'a [u8], value: &'a [u8], equal: bool) -> (Command<'a>, ReplyFormat) {
     let (new, expires, return_old) = (None, Expires::Never, false);
-    let command = Command::ReplaceIf { key, value, equal, new, expires, return_old };
+    let command =
+        Command::String(StringCommand::ReplaceIf { key, value, equal, new, expires, return_old });
     (command, ReplyFormat::OneOrZero)
 }
 
 pub(super) fn exists<'a>(request: &Request<'a>) -> Built<'a> {
     let keys = &request.arguments[1..];
-    Ok((Command::Exists { keys }, ReplyFormat::Found(keys.len())))
+    Ok((Command::Key(KeyCommand::Exists { keys }), ReplyFormat::Found(keys.len())))
 }
 
 pub(super) fn touch<'a>(request: &Request<'a>) -> Built<'a> {
     let keys = &request.arguments[1..];
-    Ok((Command::NoteAccess { keys }, ReplyFormat::Found(keys.len())))
+    Ok((Command::Key(KeyCommand::NoteAccess { keys }), ReplyFormat::Found(keys.len())))
 }
 
 /// EXPIRE, PEXPIRE, EXPIREAT, PEXPIREAT.
@@ -73,36 +76,43 @@ pub(super) fn expire<'a>(request: &Request<'a>, unit: TimeUnit) -> Built<'a> {
     }
     let number = request.integer(2)?;
     let (key, expires) = (request.arguments[1], request.expires(unit, number)?);
-    Ok((Command::Expire { key, expires, when }, ReplyFormat::Plain))
+    Ok((Command::Key(KeyCommand::Expire { key, expires, when }), ReplyFormat::Plain))
 }
 
 /// TTL, PTTL, EXPIRETIME, PEXPIRETIME.
 pub(super) fn expiry<'a>(request: &Request<'a>, unit: TimeUnit) -> Built<'a> {
     let TimeUnit { absolute, seconds } = unit;
     let key = request.arguments[1];
-    Ok((Command::Expiry { key }, ReplyFormat::Expiry { absolute, seconds }))
+    Ok((Command::Key(KeyCommand::Expiry { key }), ReplyFormat::Expiry { absolute, seconds }))
 }
 
 pub(super) fn persist<'a>(request: &Request<'a>) -> Built<'a> {
     let when = ExpireWhen { if_some: true, ..ExpireWhen::default() };
-    plain(Command::Expire { key: request.arguments[1], expires: Expires::Never, when })
+    plain(Command::Key(KeyCommand::Expire {
+        key: request.arguments[1],
+        expires: Expires::Never,
+        when,
+    }))
 }
 
 /// TYPE.
 pub(super) fn kind<'a>(request: &Request<'a>) -> Built<'a> {
-    Ok((Command::Exists { keys: &request.arguments[1..] }, ReplyFormat::Type))
+    Ok((Command::Key(KeyCommand::Exists { keys: &request.arguments[1..] }), ReplyFormat::Type))
 }
 
 /// DEBUG OBJECT.
 pub(super) fn debug<'a>(request: &Request<'a>) -> Built<'a> {
-    Ok((Command::Get { key: request.arguments[2] }, ReplyFormat::DebugObject))
+    Ok((
+        Command::String(StringCommand::Get { key: request.arguments[2] }),
+        ReplyFormat::DebugObject,
+    ))
 }
 
 /// KEYS.
 pub(super) fn matching<'a>(request: &Request<'a>) -> Built<'a> {
     let pattern = request.arguments[1];
     pattern::check(pattern)?;
-    plain(Command::Keys { pattern })
+    plain(Command::Database(DatabaseCommand::Keys { pattern }))
 }
 
 pub(super) fn scan<'a>(request: &Request<'a>) -> Built<'a> {
@@ -125,23 +135,23 @@ pub(super) fn scan<'a>(request: &Request<'a>) -> Built<'a> {
             return Err(SYNTAX);
         }
     }
-    Ok((Command::Scan { cursor, count, pattern, values: false }, format))
+    Ok((Command::Database(DatabaseCommand::Scan { cursor, count, pattern, values: false }), format))
 }
 
 /// RANDOMKEY.
 pub(super) fn random<'a>(_: &Request<'a>, seed: u64) -> Built<'a> {
-    plain(Command::RandomKey { seed })
+    plain(Command::Database(DatabaseCommand::RandomKey { seed }))
 }
 
 pub(super) fn rename<'a>(request: &Request<'a>) -> Built<'a> {
     let (from, to) = (request.arguments[1], request.arguments[2]);
-    Ok((Command::Rename { from, to, if_absent: false }, ReplyFormat::Rename))
+    Ok((Command::Key(KeyCommand::Rename { from, to, if_absent: false }), ReplyFormat::Rename))
 }
 
 /// RENAMENX.
 pub(super) fn rename_if_absent<'a>(request: &Request<'a>) -> Built<'a> {
     let (from, to) = (request.arguments[1], request.arguments[2]);
-    Ok((Command::Rename { from, to, if_absent: true }, ReplyFormat::RenameNx))
+    Ok((Command::Key(KeyCommand::Rename { from, to, if_absent: true }), ReplyFormat::RenameNx))
 }
 
 pub(super) fn copy<'a>(request: &Request<'a>) -> Built<'a> {
@@ -159,28 +169,31 @@ pub(super) fn copy<'a>(request: &Request<'a>) -> Built<'a> {
         at += 1;
     }
     let (from, to) = (request.arguments[1], request.arguments[2]);
-    Ok((Command::Copy { from, to, database, replace }, ReplyFormat::Plain))
+    Ok((Command::Key(KeyCommand::Copy { from, to, database, replace }), ReplyFormat::Plain))
 }
 
 /// MOVE.
 pub(super) fn move_to<'a>(request: &Request<'a>) -> Built<'a> {
-    plain(Command::Move { key: request.arguments[1], database: request.database(2)? })
+    plain(Command::Key(KeyCommand::Move {
+        key: request.arguments[1],
+        database: request.database(2)?,
+    }))
 }
 
 /// DBSIZE.
 pub(super) fn count<'a>(_: &Request<'a>) -> Built<'a> {
-    plain(Command::Count)
+    plain(Command::Database(DatabaseCommand::Count))
 }
 
 /// FLUSHDB.
 pub(super) fn flush_database<'a>(request: &Request<'a>) -> Built<'a> {
     request.flush()?;
-    plain(Command::Clear { at_ms: None })
+    plain(Command::Database(DatabaseCommand::Clear { at_ms: None }))
 }
 
 pub(super) fn flush_all<'a>(request: &Request<'a>) -> Built<'a> {
     request.flush()?;
-    plain(Command::ClearAll { at_ms: None })
+    plain(Command::Database(DatabaseCommand::ClearAll { at_ms: None }))
 }
 
 /// SWAPDB.
@@ -190,12 +203,12 @@ pub(super) fn swap_databases<'a>(request: &Request<'a>) -> Built<'a> {
     if first >= DATABASES || second >= DATABASES {
         return Err(NO_SUCH_DATABASE);
     }
-    plain(Command::Swap { first, second })
+    plain(Command::Database(DatabaseCommand::Swap { first, second }))
 }
 
 /// OBJECT ENCODING, FREQ, IDLETIME, REFCOUNT.
 pub(super) fn object<'a>(request: &Request<'a>, format: ReplyFormat) -> Built<'a> {
-    Ok((Command::Get { key: request.arguments[2] }, format))
+    Ok((Command::String(StringCommand::Get { key: request.arguments[2] }), format))
 }
 
 pub(super) fn memory_usage<'a>(request: &Request<'a>) -> Built<'a> {
@@ -208,7 +221,7 @@ pub(super) fn memory_usage<'a>(request: &Request<'a>) -> Built<'a> {
             return Err(SYNTAX);
         }
     }
-    Ok((Command::MemoryUsage { key: request.arguments[2] }, ReplyFormat::Plain))
+    Ok((Command::Key(KeyCommand::MemoryUsage { key: request.arguments[2] }), ReplyFormat::Plain))
 }
 
 impl Request<'_> {

@@ -4,15 +4,15 @@
 use super::table::{COMMANDS, NAMES, Name, TABLE};
 
 const SLOTS: usize = 1_024;
-const EMPTY: u8 = u8::MAX;
+const EMPTY: u16 = u16::MAX;
 
 /// Longest name of a command that is not a subcommand.
 const WORD_BYTES_MAX: usize = 16;
 
 /// For each hash, the number of its command, or of another command whose slot was taken.
-static WORDS: [u8; SLOTS] = slots();
+static WORDS: [u16; SLOTS] = slots();
 
-const fn slots() -> [u8; SLOTS] {
+const fn slots() -> [u16; SLOTS] {
     assert!(COMMANDS.len() <= EMPTY as usize);
     let mut slots = [EMPTY; SLOTS];
     let mut number = 0;
@@ -24,7 +24,7 @@ const fn slots() -> [u8; SLOTS] {
             while slots[slot] != EMPTY {
                 slot = (slot + 1) % SLOTS;
             }
-            slots[slot] = number as u8;
+            slots[slot] = number as u16;
         }
         number += 1;
     }

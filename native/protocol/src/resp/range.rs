@@ -12,7 +12,7 @@ use super::encoder::Failure;
 use super::number;
 use super::reply_format::ReplyFormat;
 use super::request::{Built, NOT_AN_INTEGER, Request, SYNTAX};
-use todana_command::{Bound, Command, KeyRange};
+use todana_command::{Bound, Command, DatabaseCommand, KeyRange};
 
 /// Keys in a reply without LIMIT.
 const LIMIT: usize = 1_000;
@@ -32,7 +32,7 @@ pub(super) fn prefix<'a>(request: &Request<'a>) -> Built<'a> {
 fn range<'a>(keys: KeyRange<'a>, options: &[&'a [u8]]) -> Built<'a> {
     let Options { after, reverse, count, values } = Options::read(options)?;
     let format = if values { ReplyFormat::Pairs } else { ReplyFormat::Range };
-    Ok((Command::Range { keys, after, reverse, count, values }, format))
+    Ok((Command::Database(DatabaseCommand::Range { keys, after, reverse, count, values }), format))
 }
 
 /// Converts a bound. An empty one means no bound: the beginning or the end of the database.

@@ -1,31 +1,54 @@
 //! Formats the replies of the store's commands.
 
-use super::encoder::Encoder;
 use super::reply_format::{BUSY_KEY, FULL, INVALID_TTL, ReplyFormat, WRONG_TYPE};
 use super::request::NOT_AN_INTEGER;
+use super::sink::Sink;
 use std::ops::Range;
 use todana_command::{Error, LcsSpan, LeaseState, Record, Refusal, Reply, Value};
 use todana_table::Shared;
 
-impl Reply for Encoder<'_> {
+/// A reply in the format of its command.
+pub(super) struct Formatted<'s, S> {
+    pub(super) sink: &'s mut S,
+    pub(super) format: ReplyFormat,
+    /// The current time, for formats that show the time to live.
+    pub(super) now_ms: u64,
+}
+
+impl<S: Sink> Formatted<'_, S> {
+    fn fail(&mut self, text: &(impl AsRef<[u8]> + ?Sized)) {
+        self.sink.error(text.as_ref());
+    }
+
+    /// A key and its value.
+    fn pair(&mut self, record: Record<'_>) {
+        if self.sink.is_resp3() {
+            self.sink.array(2);
+        }
+        self.sink.bulk(record.key);
+        self.sink.bulk(record.value);
+    }
+}
+
+impl<S: Sink> Reply for Formatted<'_, S> {
     #[inline]
     fn done(&mut self) {
         match self.format {
-            ReplyFormat::OneOrZero | ReplyFormat::RenameNx => self.integer(1),
-            _ => self.ok(),
+            ReplyFormat::OneOrZero | ReplyFormat::RenameNx => self.sink.integer(1),
+            _ => self.sink.ok(),
         }
     }
 
     #[inline]
     fn none(&mut self) {
         if self.format == ReplyFormat::Fields {
-            return self.null();
+            return self.sink.null();
         }
-        self.lookups.1 += 1;
+        self.sink.count_lookups(0, 1);
         match self.format {
-            ReplyFormat::Expiry { .. } => self.integer(-2),
-            ReplyFormat::DebugObject => self.error("ERR no such key"),
-            _ => self.null(),
+            ReplyFormat::Expiry { .. } => self.sink.integer(-2),
+            ReplyFormat::DebugObject => self.fail("ERR no such key"),
+            _ => self.sink.null(),
         }
     }
 
@@ -34,42 +57,42 @@ impl Reply for Encoder<'_> {
         if self.format == ReplyFormat::Pairs {
             return self.pair(record);
         }
-        self.lookups.0 += 1;
+        self.sink.count_lookups(1, 0);
         match self.format {
-            ReplyFormat::Encoding => self.text(encoding(record.value)),
-            ReplyFormat::Always(number) => self.integer(number),
+            ReplyFormat::Encoding => self.sink.text(encoding(record.value)),
+            ReplyFormat::Always(number) => self.sink.integer(number),
             ReplyFormat::GetExFailure { integer: false } => Reply::error(self, Error::NotAnInteger),
             ReplyFormat::GetExFailure { integer: true } => {
-                self.error("ERR invalid expire time in 'getex' command");
+                self.fail("ERR invalid expire time in 'getex' command");
             }
             ReplyFormat::DebugObject => {
                 let (encoding, length) = (encoding(record.value), record.value.len());
-                self.simple(&format!(
+                self.sink.status(format!(
                     "Value at:0x0 refcount:1 encoding:{encoding} serializedlength:{length} lru:0 \
                      lru_seconds_idle:0"
-                ));
+                ).as_bytes());
             }
-            ReplyFormat::Untold => self.error("ERR access frequency is not tracked"),
-            _ => self.bulk(record.value),
+            ReplyFormat::Untold => self.fail("ERR access frequency is not tracked"),
+            _ => self.sink.bulk(record.value),
         }
     }
 
     #[inline]
     fn keeps(&self, value_bytes: usize) -> bool {
-        value_bytes >= self.spliced_bytes_min
+        self.sink.shares(value_bytes)
     }
 
     fn kept(&mut self, shared: Shared) {
         if self.format == ReplyFormat::Plain {
-            self.lookups.0 += 1;
+            self.sink.count_lookups(1, 0);
             let range = 0..shared.len();
-            return self.bulk_of(shared, range);
+            return self.sink.bulk_of(shared, range);
         }
         self.record(Record::of(&shared.entry()));
     }
 
     fn lease(&mut self, record: Record<'_>, _state: LeaseState) {
-        self.bulk(record.value);
+        self.sink.bulk(record.value);
     }
 
     #[inline]
@@ -80,12 +103,12 @@ impl Reply for Encoder<'_> {
     fn refused(&mut self, refusal: Refusal) {
         match self.format {
             ReplyFormat::Rename | ReplyFormat::RenameNx if refusal == Refusal::Absent => {
-                self.error("ERR no such key");
+                self.fail("ERR no such key");
             }
-            ReplyFormat::OneOrZero | ReplyFormat::RenameNx => self.integer(0),
-            ReplyFormat::Restore => self.error(BUSY_KEY),
-            ReplyFormat::Sort { .. } => self.error(WRONG_TYPE),
-            _ => self.null(),
+            ReplyFormat::OneOrZero | ReplyFormat::RenameNx => self.sink.integer(0),
+            ReplyFormat::Restore => self.fail(BUSY_KEY),
+            ReplyFormat::Sort { .. } => self.fail(WRONG_TYPE),
+            _ => self.sink.null(),
         }
     }
 
@@ -94,120 +117,121 @@ impl Reply for Encoder<'_> {
         match self.format {
             ReplyFormat::Found(asked) => {
                 let found = u64::try_from(number).unwrap_or(0);
-                self.lookups.0 += found;
-                self.lookups.1 += (asked as u64).saturating_sub(found);
-                Encoder::integer(self, number);
+                self.sink.count_lookups(found, (asked as u64).saturating_sub(found));
+                self.sink.integer(number);
             }
-            ReplyFormat::RestoreFailure { .. } if number > 0 => self.error(BUSY_KEY),
-            ReplyFormat::RestoreFailure { integer: true } => self.error(INVALID_TTL),
-            ReplyFormat::RestoreFailure { integer: false } => self.error(&NOT_AN_INTEGER),
-            ReplyFormat::Sort { stores: false } if number > 0 => self.error(WRONG_TYPE),
-            ReplyFormat::Sort { stores: false } => self.array(0),
-            ReplyFormat::Type => self.simple(if number > 0 { "string" } else { "none" }),
-            _ => Encoder::integer(self, number),
+            ReplyFormat::RestoreFailure { .. } if number > 0 => self.fail(BUSY_KEY),
+            ReplyFormat::RestoreFailure { integer: true } => self.fail(INVALID_TTL),
+            ReplyFormat::RestoreFailure { integer: false } => self.fail(&NOT_AN_INTEGER),
+            ReplyFormat::Sort { stores: false } if number > 0 => self.fail(WRONG_TYPE),
+            ReplyFormat::Sort { stores: false } => self.sink.array(0),
+            ReplyFormat::Type => {
+                self.sink.status(if number > 0 { &b"string"[..] } else { b"none" })
+            }
+            _ => self.sink.integer(number),
         }
     }
 
     #[inline]
     fn number(&mut self, record: Record<'_>) {
-        self.digits(record.value);
+        self.sink.digits(record.value);
     }
 
     #[inline]
     fn length(&mut self, length: usize, _version: u64) {
-        Encoder::integer(self, i64::try_from(length).unwrap_or(i64::MAX));
+        self.sink.integer(i64::try_from(length).unwrap_or(i64::MAX));
     }
 
     fn flag(&mut self, flag: bool) {
-        Encoder::integer(self, i64::from(flag));
+        self.sink.integer(i64::from(flag));
     }
 
     fn bytes(&mut self, bytes: &[u8]) {
-        self.bulk(bytes);
+        self.sink.bulk(bytes);
     }
 
     fn part(&mut self, shared: Shared, range: Range<usize>) {
-        self.bulk_of(shared, range);
+        self.sink.bulk_of(shared, range);
     }
 
     fn expiry(&mut self, expires_at_ms: Option<u64>) {
-        self.lookups.0 += 1;
-        let Some(at_ms) = expires_at_ms else { return Encoder::integer(self, -1) };
+        self.sink.count_lookups(1, 0);
+        let Some(at_ms) = expires_at_ms else { return self.sink.integer(-1) };
         let (absolute, seconds) = match self.format {
             ReplyFormat::Expiry { absolute, seconds } => (absolute, seconds),
             _ => (true, false),
         };
         let ms = if absolute { at_ms } else { at_ms.saturating_sub(self.now_ms) };
-        self.count(if seconds { ms.saturating_add(500) / 1000 } else { ms });
+        self.sink.count(if seconds { ms.saturating_add(500) / 1000 } else { ms });
     }
 
     fn list(&mut self, length: usize) {
         match self.format {
-            ReplyFormat::ListLength => self.count(length as u64),
-            _ => self.array(length),
+            ReplyFormat::ListLength => self.sink.count(length as u64),
+            _ => self.sink.array(length),
         }
     }
 
     fn page(&mut self, cursor: u64, length: usize) {
-        self.array(2);
-        self.bulk(itoa::Buffer::new().format(cursor).as_bytes());
-        self.array(if self.format == ReplyFormat::NoKeys { 0 } else { length });
+        self.sink.array(2);
+        self.sink.bulk(itoa::Buffer::new().format(cursor).as_bytes());
+        self.sink.array(if self.format == ReplyFormat::NoKeys { 0 } else { length });
     }
 
     fn slice(&mut self, _after: Option<&[u8]>, length: usize) {
         match self.format {
-            ReplyFormat::Pairs if !self.resp3 => self.array(2 * length),
-            _ => self.array(length),
+            ReplyFormat::Pairs if !self.sink.is_resp3() => self.sink.array(2 * length),
+            _ => self.sink.array(length),
         }
     }
 
     #[inline]
     fn key(&mut self, key: &[u8]) {
         if !matches!(self.format, ReplyFormat::NoKeys | ReplyFormat::ListLength) {
-            self.bulk(key);
+            self.sink.bulk(key);
         }
     }
 
     fn matches(&mut self, spans: &[LcsSpan], length: usize, with_lengths: bool) {
-        self.map(2);
-        self.text("matches");
-        self.array(spans.len());
+        self.sink.map(2);
+        self.sink.text("matches");
+        self.sink.array(spans.len());
         for LcsSpan { first, second } in spans {
-            self.array(2 + usize::from(with_lengths));
+            self.sink.array(2 + usize::from(with_lengths));
             for (from, to) in [first, second] {
-                self.array(2);
-                self.count(*from as u64);
-                self.count(*to as u64);
+                self.sink.array(2);
+                self.sink.count(*from as u64);
+                self.sink.count(*to as u64);
             }
             if with_lengths {
-                self.count((first.1 - first.0 + 1) as u64);
+                self.sink.count((first.1 - first.0 + 1) as u64);
             }
         }
-        self.text("len");
-        self.count(length as u64);
+        self.sink.text("len");
+        self.sink.count(length as u64);
     }
 
     fn value(&mut self, value: &Value) {
         match value {
-            Value::Null => self.null(),
-            Value::Boolean(flag) => self.boolean(*flag),
-            Value::Integer(number) => Encoder::integer(self, *number),
-            Value::Double(number) => self.double(*number),
-            Value::Bytes(bytes) => self.bulk(bytes),
-            Value::Status(text) => self.status(text),
-            Value::Error(text) => Encoder::error(self, text),
-            Value::BigNumber(digits) => self.big_number(digits),
-            Value::Verbatim(format, text) => self.verbatim_as(*format, text),
+            Value::Null => self.sink.null(),
+            Value::Boolean(flag) => self.sink.boolean(*flag),
+            Value::Integer(number) => self.sink.integer(*number),
+            Value::Double(number) => self.sink.double(*number),
+            Value::Bytes(bytes) => self.sink.bulk(bytes),
+            Value::Status(text) => self.sink.status(text),
+            Value::Error(text) => self.fail(text),
+            Value::BigNumber(digits) => self.sink.big_number(digits),
+            Value::Verbatim(format, text) => self.sink.verbatim_as(*format, text),
             Value::List(values) => {
-                self.array(values.len());
+                self.sink.array(values.len());
                 values.iter().for_each(|value| self.value(value));
             }
             Value::Set(values) => {
-                self.set(values.len());
+                self.sink.set(values.len());
                 values.iter().for_each(|value| self.value(value));
             }
             Value::Map(pairs) => {
-                self.map(pairs.len());
+                self.sink.map(pairs.len());
                 for (key, value) in pairs {
                     self.value(key);
                     self.value(value);
@@ -246,19 +270,8 @@ impl Reply for Encoder<'_> {
             }
             Error::Contended => "ERR the values were changed too often while BITOP read them",
         };
-        self.is_too_large = error == Error::ValueTooLarge;
-        Encoder::error(self, text);
-    }
-}
-
-impl Encoder<'_> {
-    /// A key and its value.
-    fn pair(&mut self, record: Record<'_>) {
-        if self.resp3 {
-            self.array(2);
-        }
-        self.bulk(record.key);
-        self.bulk(record.value);
+        self.sink.note_too_large(error == Error::ValueTooLarge);
+        self.fail(text);
     }
 }
 

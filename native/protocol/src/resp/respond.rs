@@ -10,7 +10,8 @@ use super::flow::Flow;
 use super::latency::observe;
 use super::lookup;
 use super::monitor;
-use super::reply_format::FULL;
+use super::reply::Formatted;
+use super::reply_format::{FULL, ReplyFormat};
 use super::request::{Request, pairs, wrong_arity};
 use super::spec::{CONTAINER, IMMEDIATE, NO_AUTH, NO_MULTI};
 use super::state::{State, Unfinished};
@@ -19,7 +20,7 @@ use super::unsupported;
 use super::{scripts, source, turns};
 use crate::{Host, Ran};
 use std::sync::atomic::Ordering::Relaxed;
-use todana_command::{Begun, Command, Context};
+use todana_command::{Begun, Command, Context, ScriptCommand};
 
 /// Executes one request of `length` bytes. `name` is the command of its first argument, if any.
 #[inline]
@@ -166,14 +167,14 @@ fn carry_out<H: Host>(
         Request { name, arguments, now_ms, value_bytes_max, script_limits: scripts::limits(host) };
     let mut flow = Flow::Continue;
     match dispatch::build(&request, &pairs, seed, source.as_deref()) {
-        Some(Ok((Command::Script(script), _)))
+        Some(Ok((Command::Script(ScriptCommand::Run(script)), _)))
             if !state.rides
                 && host.databases().table(state.database).is_full()
                 && scripts::needs_room(script.source) =>
         {
             encoder.error(FULL);
         }
-        Some(Ok((Command::Script(script), _)))
+        Some(Ok((Command::Script(ScriptCommand::Run(script)), _)))
             if !turns::may_run(state.database, &script, host) =>
         {
             state.begun = Some(Unfinished::Paused);
@@ -181,23 +182,25 @@ fn carry_out<H: Host>(
         }
         Some(Ok((command, format))) => {
             debug_assert!(name.class().admits(command.access()), "{command:?}");
-            encoder.format = format;
             let context = Context { now_ms, value_bytes_max };
             let database = state.database;
-            if let super::reply_format::ReplyFormat::Expiry { absolute: false, .. } = format {
-                encoder.now_ms = host.records_ms(database);
-            }
+            // The time left of a record is that by the clock of its database.
+            let now_ms = match format {
+                ReplyFormat::Expiry { absolute: false, .. } => host.records_ms(database),
+                _ => now_ms,
+            };
             if state.tracks.is_some() {
                 state.track(name, arguments, host);
             }
             let mut has_replied = false;
+            let reply = &mut Formatted { sink: &mut *encoder, format, now_ms };
             let ran = if command.is_long() {
                 let before = match state.begun.take() {
                     Some(Unfinished::Command(begun)) => Some(begun),
                     _ => None,
                 };
                 has_replied = before.as_ref().is_some_and(Begun::has_replied);
-                let ran = host.run_slice(database, &command, context, before, encoder);
+                let ran = host.run_slice(database, &command, context, before, reply);
                 if let Ran::Done(Some(begun)) = ran {
                     state.begun = Some(Unfinished::Command(begun));
                     state.begun_ns = host.pause();
@@ -205,9 +208,9 @@ fn carry_out<H: Host>(
                 }
                 ran.map(drop)
             } else {
-                host.run(database, &command, context, encoder)
+                host.run(database, &command, context, reply)
             };
-            if let Command::Script(_) = command {
+            if let Command::Script(ScriptCommand::Run(_)) = command {
                 host.end_work();
             }
             match ran {

@@ -5,7 +5,7 @@ use super::encoder::Failure;
 use super::flow::Flow;
 use super::request::{Built, NOT_AN_INTEGER, Request, SYNTAX, ScriptLimits, plain};
 use crate::Host;
-use todana_command::{Command, Interpreter, Script};
+use todana_command::{Command, Interpreter, Script, ScriptCommand};
 
 /// The limits of scripts that clients of this node run.
 pub(super) fn limits<H: Host>(host: &H) -> ScriptLimits {
@@ -71,7 +71,14 @@ fn script<'a>(request: &Request<'a>, source: &'a [u8], reads: bool) -> Built<'a>
     }
     let ScriptLimits { steps_max, bytes_max } = request.script_limits;
     let reads = reads || header.no_writes;
-    plain(Command::Script(Script { source, words, keys, steps_max, bytes_max, reads }))
+    plain(Command::Script(ScriptCommand::Run(Script {
+        source,
+        words,
+        keys,
+        steps_max,
+        bytes_max,
+        reads,
+    })))
 }
 
 impl<'c, H: Host> Call<'c, '_, H> {

@@ -37,7 +37,7 @@ impl Session for RespSession {
         }
         let mut bounds = bounds(state, host.limits());
         let output_bytes_max = host.limits().output_bytes_max;
-        let mut encoder = Encoder::new(output, state.resp3, output_bytes_max, host.replied_at_ms());
+        let mut encoder = Encoder::new(output, state.resp3, output_bytes_max);
         let mut consumed = 0;
         let mut requests_left = budget.requests_max;
         let mut ahead = Ahead::default();
@@ -92,25 +92,12 @@ impl Session for RespSession {
             if encoder.overflowed {
                 break Next::Close;
             }
-            if state.begun.is_some() {
+            if let Some(unfinished) = &state.begun {
+                let next = next_of(unfinished, host);
                 // The request stays in the input and is parsed again. It then gets the same random
                 // number, and so do those that ride with it.
                 let drawn = std::mem::replace(&mut state.random, random);
-                match state.begun {
-                    Some(Unfinished::Saving(_)) => break Next::Wait { ms: persistence::POLL_MS },
-                    Some(Unfinished::Waiting { until_ms, pause_ms, .. }) => {
-                        break Next::Wait { ms: persistence::wait_ms(until_ms, pause_ms, host) };
-                    }
-                    Some(Unfinished::Held { until_ms }) => {
-                        break Next::Wait { ms: monitor::held_ms(until_ms, host.now_ms()) };
-                    }
-                    Some(Unfinished::Publishing { is_full: true, .. }) => {
-                        break Next::Wait { ms: channels::FULL_MS };
-                    }
-                    Some(Unfinished::Paused) => break Next::Pause,
-                    _ => {}
-                }
-                if let Some(Unfinished::Commit { goes_on }) = state.begun {
+                if let Unfinished::Commit { goes_on } = *unfinished {
                     state.begun = None;
                     *parser = Parser::default();
                     if goes_on {
@@ -119,9 +106,8 @@ impl Session for RespSession {
                         ride(state, &rest[length..], bounds, left, &mut encoder, host);
                         state.random = random;
                     }
-                    break Next::Commit;
                 }
-                break Next::Yield;
+                break next;
             }
             consumed += length;
             requests_left -= 1;
@@ -151,6 +137,27 @@ impl Session for RespSession {
 
     fn is_mid_reply(&self) -> bool {
         matches!(self.state.begun, Some(Unfinished::Command(_))) || self.state.tail.is_some()
+    }
+}
+
+/// What an unfinished request waits for.
+fn next_of<H: Host>(unfinished: &Unfinished, host: &H) -> Next {
+    match *unfinished {
+        Unfinished::Command(_)
+        | Unfinished::Listing(_)
+        | Unfinished::Subscribing { .. }
+        | Unfinished::Topics(_)
+        | Unfinished::Publishing { is_full: false, .. } => Next::Yield,
+        Unfinished::Publishing { is_full: true, .. } => Next::Wait { ms: channels::FULL_MS },
+        Unfinished::Saving(_) => Next::Wait { ms: persistence::POLL_MS },
+        Unfinished::Waiting { until_ms, pause_ms, .. } => {
+            Next::Wait { ms: persistence::wait_ms(until_ms, pause_ms, host) }
+        }
+        Unfinished::Held { until_ms } => {
+            Next::Wait { ms: monitor::held_ms(until_ms, host.now_ms()) }
+        }
+        Unfinished::Paused => Next::Pause,
+        Unfinished::Commit { .. } => Next::Commit,
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::reply_format::ReplyFormat;
 use super::request::{Built, Request, SYNTAX};
-use todana_command::Command;
+use todana_command::{Command, KeyCommand};
 
 /// The position of the destination in a request, which need not be valid. Options may be repeated,
 /// and the last one counts.
@@ -47,8 +47,8 @@ pub(super) fn sort<'a>(request: &Request<'a>, read_only: bool) -> Built<'a> {
         }
     }
     let command = match to {
-        Some(to) => Command::StoreNothing { keys: [request.arguments[1], to] },
-        None => Command::Exists { keys: &request.arguments[1..2] },
+        Some(to) => Command::Key(KeyCommand::StoreNothing { keys: [request.arguments[1], to] }),
+        None => Command::Key(KeyCommand::Exists { keys: &request.arguments[1..2] }),
     };
     Ok((command, ReplyFormat::Sort { stores: to.is_some() }))
 }

@@ -1,6 +1,7 @@
 //! The description of a command in the table: everything except its implementation.
 
 use super::number;
+use crate::class::Class;
 use smallvec::SmallVec;
 
 /// A command or subcommand.
@@ -13,7 +14,9 @@ pub(super) struct Spec {
     /// Number of arguments including the name; a negative number is a minimum.
     pub(super) arity: i8,
     /// Flags; see the constants.
-    pub(super) flags: u32,
+    pub(super) flags: u64,
+    /// What its requests do to records.
+    pub(super) class: Class,
     /// The positions of its keys.
     pub(super) keys: &'static [Keys],
     /// The version of Redis that introduced it; of Todana, if Redis does not have it.
@@ -152,7 +155,7 @@ pub(super) const COPY: &[Keys] =
 
 macro_rules! bits {
     ($($name:ident = $bit:literal),* $(,)?) => {
-        $(pub(super) const $name: u32 = 1 << $bit;)*
+        $(pub(super) const $name: u64 = 1 << $bit;)*
     };
 }
 
@@ -178,15 +181,15 @@ bits! {
     SPECIAL_REQUEST = 25, ALL_SUCCEEDED = 26, AGG_SUM = 27, AGG_MIN = 28, SPECIAL_RESPONSE = 29,
 }
 
-pub(super) const NONE: u32 = 0;
+pub(super) const NONE: u64 = 0;
 /// Flags of commands that are always permitted.
-pub(super) const ANYTIME: u32 = LOADING | STALE;
+pub(super) const ANYTIME: u64 = LOADING | STALE;
 /// Flags of commands on the connection only.
-pub(super) const SESSION: u32 = NOSCRIPT | LOADING | STALE;
+pub(super) const SESSION: u64 = NOSCRIPT | LOADING | STALE;
 /// Flags of administrative commands.
-pub(super) const OPERATE: u32 = ADMIN | LOADING | STALE;
+pub(super) const OPERATE: u64 = ADMIN | LOADING | STALE;
 
-const FLAGS: [(u32, &str); 15] = [
+const FLAGS: [(u64, &str); 15] = [
     (WRITE, "write"),
     (READONLY, "readonly"),
     (DENYOOM, "denyoom"),
@@ -207,7 +210,7 @@ const FLAGS: [(u32, &str); 15] = [
 /// The module of commands that Redis does not have.
 pub(super) const MODULE: &str = "todana";
 
-const TIPS: [(u32, &str); 10] = [
+const TIPS: [(u64, &str); 10] = [
     (RANDOM, "nondeterministic_output"),
     (UNORDERED, "nondeterministic_output_order"),
     (MULTI_SHARD, "request_policy:multi_shard"),
@@ -240,7 +243,7 @@ pub(super) const CATEGORIES: [&str; 14] = [
 
 impl Spec {
     #[inline]
-    pub(super) fn is(&self, flag: u32) -> bool {
+    pub(super) fn is(&self, flag: u64) -> bool {
         self.flags & flag != 0
     }
 
@@ -287,7 +290,8 @@ impl Spec {
             "dangerous" => self.is(ADMIN) || self.is(DANGEROUS),
             "connection" => connection || self.is(CONNECTION),
             "scripting" => self.group == Group::Scripting && !self.is(CONTAINER),
-            _ => self.group == Group::Transactions,
+            "transaction" => self.group == Group::Transactions,
+            other => unreachable!("the category {other} has no rule"),
         };
         CATEGORIES.iter().copied().filter(belongs).collect()
     }

@@ -4,13 +4,15 @@ use super::encoder::Failure;
 use super::expiry::{ExpiryOption, TimeUnit};
 use super::reply_format::ReplyFormat;
 use super::request::{Built, NOT_AN_INTEGER, Pair, Request, SYNTAX, plain, wrong_arity};
-use todana_command::{Command, Condition, Delta, Expires, Increment, Initial, LcsWant, Set, Side};
+use todana_command::{
+    Command, Condition, Delta, Expires, Increment, Initial, LcsWant, Set, Side, StringCommand,
+};
 
 /// Maximum number of pairs of MSET and MSETNX, which are one step: some fifteen milliseconds.
 pub(super) const PAIRS_MAX: usize = 8_192;
 
 pub(super) fn get<'a>(request: &Request<'a>) -> Built<'a> {
-    plain(Command::Get { key: request.arguments[1] })
+    plain(Command::String(StringCommand::Get { key: request.arguments[1] }))
 }
 
 #[inline]
@@ -20,37 +22,40 @@ pub(super) fn set<'a>(request: &Request<'a>) -> Built<'a> {
         && let Some((equal, value)) = request.set_options(&mut set)?
     {
         let Set { key, value: new, expires, return_old, .. } = set;
-        return plain(Command::ReplaceIf {
+        return plain(Command::String(StringCommand::ReplaceIf {
             key,
             value,
             equal,
             new: Some(new),
             expires,
             return_old,
-        });
+        }));
     }
-    plain(Command::Set(set))
+    plain(Command::String(StringCommand::Set(set)))
 }
 
 pub(super) fn set_nx<'a>(request: &Request<'a>) -> Built<'a> {
     let stored = stored(request.arguments[1], request.arguments[2]);
     let set = Set { condition: Condition::IfAbsent, ..stored };
-    Ok((Command::Set(set), ReplyFormat::OneOrZero))
+    Ok((Command::String(StringCommand::Set(set)), ReplyFormat::OneOrZero))
 }
 
 /// SETEX, PSETEX.
 pub(super) fn set_ex<'a>(request: &Request<'a>, unit: TimeUnit) -> Built<'a> {
     let expires = request.expiry(unit, 2)?;
-    plain(Command::Set(Set { expires, ..stored(request.arguments[1], request.arguments[3]) }))
+    plain(Command::String(StringCommand::Set(Set {
+        expires,
+        ..stored(request.arguments[1], request.arguments[3])
+    })))
 }
 
 pub(super) fn get_set<'a>(request: &Request<'a>) -> Built<'a> {
     let stored = stored(request.arguments[1], request.arguments[2]);
-    plain(Command::Set(Set { return_old: true, ..stored }))
+    plain(Command::String(StringCommand::Set(Set { return_old: true, ..stored })))
 }
 
 pub(super) fn get_del<'a>(request: &Request<'a>) -> Built<'a> {
-    plain(Command::Take { key: request.arguments[1] })
+    plain(Command::String(StringCommand::Take { key: request.arguments[1] }))
 }
 
 pub(super) fn get_ex<'a>(request: &Request<'a>) -> Built<'a> {
@@ -67,39 +72,44 @@ pub(super) fn get_ex<'a>(request: &Request<'a>) -> Built<'a> {
     let key = request.arguments[1];
     let command = match expiry.unit {
         Some((unit, at)) => match request.expiry(unit, at) {
-            Ok(expires) => Command::GetAndExpire { key, expires },
+            Ok(expires) => Command::String(StringCommand::GetAndExpire { key, expires }),
             // An invalid expiry is an error only if the key exists.
             Err(failure) => {
                 let integer = failure != NOT_AN_INTEGER;
-                return Ok((Command::Get { key }, ReplyFormat::GetExFailure { integer }));
+                return Ok((
+                    Command::String(StringCommand::Get { key }),
+                    ReplyFormat::GetExFailure { integer },
+                ));
             }
         },
-        None if expiry.other => Command::GetAndExpire { key, expires: Expires::Never },
-        None => Command::Get { key },
+        None if expiry.other => {
+            Command::String(StringCommand::GetAndExpire { key, expires: Expires::Never })
+        }
+        None => Command::String(StringCommand::Get { key }),
     };
     Ok((command, ReplyFormat::Plain))
 }
 
 pub(super) fn append<'a>(request: &Request<'a>) -> Built<'a> {
-    plain(Command::Concat {
+    plain(Command::String(StringCommand::Concat {
         key: request.arguments[1],
         bytes: request.arguments[2],
         side: Side::Append,
         create: true,
         condition: Condition::Always,
         expires: Expires::Keep,
-    })
+    }))
 }
 
 /// STRLEN.
 pub(super) fn length<'a>(request: &Request<'a>) -> Built<'a> {
-    plain(Command::Length { key: request.arguments[1] })
+    plain(Command::String(StringCommand::Length { key: request.arguments[1] }))
 }
 
 /// GETRANGE, SUBSTR.
 pub(super) fn get_range<'a>(request: &Request<'a>) -> Built<'a> {
     let (start, end) = (request.integer(2)?, request.integer(3)?);
-    plain(Command::GetRange { key: request.arguments[1], start, end })
+    plain(Command::String(StringCommand::GetRange { key: request.arguments[1], start, end }))
 }
 
 pub(super) fn set_range<'a>(request: &Request<'a>) -> Built<'a> {
@@ -108,15 +118,15 @@ pub(super) fn set_range<'a>(request: &Request<'a>) -> Built<'a> {
         return Err("ERR offset is out of range".into());
     };
     let command = match bytes {
-        [] => Command::Length { key },
-        bytes => Command::SetRange { key, offset, bytes },
+        [] => Command::String(StringCommand::Length { key }),
+        bytes => Command::String(StringCommand::SetRange { key, offset, bytes }),
     };
     Ok((command, ReplyFormat::Plain))
 }
 
 /// MGET.
 pub(super) fn get_many<'a>(request: &Request<'a>) -> Built<'a> {
-    plain(Command::GetMany { keys: &request.arguments[1..] })
+    plain(Command::String(StringCommand::GetMany { keys: &request.arguments[1..] }))
 }
 
 /// MSET, MSETNX.
@@ -135,7 +145,10 @@ pub(super) fn set_many<'a>(
         Condition::Always => ReplyFormat::Plain,
         _ => ReplyFormat::OneOrZero,
     };
-    Ok((Command::SetMany { pairs, condition, expires: Expires::Never }, format))
+    Ok((
+        Command::String(StringCommand::SetMany { pairs, condition, expires: Expires::Never }),
+        format,
+    ))
 }
 
 /// INCR, DECR.
@@ -159,7 +172,7 @@ pub(super) fn decrease_by<'a>(request: &Request<'a>) -> Built<'a> {
 /// INCRBYFLOAT.
 pub(super) fn increase_by_float<'a>(request: &Request<'a>) -> Built<'a> {
     let (key, delta) = (request.arguments[1], request.arguments[2]);
-    plain(Command::IncrementFloat { key, delta })
+    plain(Command::String(StringCommand::IncrementFloat { key, delta }))
 }
 
 pub(super) fn lcs<'a>(request: &Request<'a>) -> Built<'a> {
@@ -191,7 +204,7 @@ pub(super) fn lcs<'a>(request: &Request<'a>) -> Built<'a> {
         (false, false) => LcsWant::Text,
     };
     let keys = [request.arguments[1], request.arguments[2]];
-    Ok((Command::Lcs { keys, want }, ReplyFormat::Plain))
+    Ok((Command::String(StringCommand::Lcs { keys, want }), ReplyFormat::Plain))
 }
 
 fn stored<'a>(key: &'a [u8], value: &'a [u8]) -> Set<'a> {
@@ -207,14 +220,14 @@ fn stored<'a>(key: &'a [u8], value: &'a [u8]) -> Set<'a> {
 }
 
 fn added(key: &[u8], delta: i64) -> Command<'_> {
-    Command::Increment(Increment {
+    Command::String(StringCommand::Increment(Increment {
         key,
         delta: Delta::Signed(delta),
         initial: Some((Initial::Zero, Expires::Never)),
         condition: Condition::Always,
         expires: Expires::Keep,
         track_access: false,
-    })
+    }))
 }
 
 /// Whether a value must be equal to another one, or not equal, and that one.

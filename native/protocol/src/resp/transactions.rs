@@ -11,6 +11,7 @@ use super::queue::{
     ARGUMENT_BYTES, COMMAND_BYTES, Part, QUEUED_WORDS_MAX, Transaction, WATCHED_KEYS_MAX, Watches,
     too_many_watched,
 };
+use super::reply::Formatted;
 use super::reply_format::{FULL, ReplyFormat};
 use super::request::{self, Pairs, Request, pairs};
 use super::spec::DENYOOM;
@@ -294,17 +295,20 @@ impl<H: Host> Call<'_, '_, H> {
         let room = limits.output_bytes_max.saturating_sub(self.encoder.len());
         let now_ms = self.host.records_ms(self.state.database);
         let resp3 = self.encoder.resp3;
-        let mut encoder = Encoder::new(&mut replies.bytes, resp3, room, now_ms);
+        let mut encoder = Encoder::new(&mut replies.bytes, resp3, room);
         encoder.spliced_bytes_min = BATCH_VALUE_BYTES_MIN;
         let ends = &mut replies.ends;
-        let each = |encoder: &mut Encoder<'_>, index: usize| {
+        let each = |reply: &mut Formatted<'_, Encoder<'_>>, index: usize| {
+            let encoder = &mut *reply.sink;
             if index > 0 {
                 ends.push((encoder.out.len(), encoder.failed));
             }
             encoder.failed = None;
-            (encoder.format, encoder.resp3) = formats[index];
+            (reply.format, encoder.resp3) = formats[index];
         };
-        match self.host.run_batch(batch, context, &mut encoder, each) {
+        let format = ReplyFormat::Plain;
+        let reply = &mut Formatted { sink: &mut encoder, format, now_ms };
+        match self.host.run_batch(batch, context, reply, each) {
             Ran::Done(Ok(true)) => {}
             Ran::Done(Ok(false)) => return Ran::Done(Ok(None)),
             Ran::Done(Err(why)) => return Ran::Done(Err(why)),

@@ -9,7 +9,7 @@ use std::net::Shutdown;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use todana_command::{Command, Context, Databases, NullReply, Set};
+use todana_command::{Command, Context, Databases, NullReply, Set, StringCommand};
 use todana_group::{
     Applied, Deliver, Gate, Group, GroupOptions, Outcome, QUEUE_BYTES_MAX, Submission, Submit,
     Ticket, Wake,
@@ -572,7 +572,7 @@ impl Part {
             now_ms: self.now.wall_ms(),
         };
         let context = Context { now_ms: self.now.wall_ms(), value_bytes_max: usize::MAX };
-        let set = Command::Set(Set::new(b"a", value));
+        let set = Command::String(StringCommand::Set(Set::new(b"a", value)));
         self.commit.commits.run(log, 0, &set, context, &mut NullReply)
     }
 

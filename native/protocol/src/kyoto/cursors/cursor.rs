@@ -11,7 +11,9 @@ use super::super::walk::see;
 use crate::Host;
 use crate::kyoto::http::Status;
 use std::collections::VecDeque;
-use todana_command::{Command, Condition, Expires, Record, Set};
+use todana_command::{
+    Command, Condition, DatabaseCommand, Expires, KeyCommand, Record, Set, StringCommand,
+};
 use todana_table::{Bound, KeyRange, Keyspace};
 
 /// Most steps of a walk that a cursor takes in one turn: one that reads ahead, and one that reads
@@ -282,13 +284,13 @@ impl Cursor {
                 after = Some(key);
             }
             let count = if is_ordered { 1 } else { AHEAD_KEYS };
-            let command = Command::Range {
+            let command = Command::Database(DatabaseCommand::Range {
                 keys,
                 after: after.as_deref(),
                 reverse: self.backward,
                 count,
                 values: is_ordered,
-            };
+            });
             let (place, ahead, mut bytes) = (&mut self.place, &mut self.ahead, 0);
             let seen = see(turn, self.database, &command, &mut |record| {
                 if is_ordered {
@@ -331,10 +333,15 @@ impl Cursor {
         look: Look<'_>,
     ) -> Result<bool, Failure> {
         let place = &mut self.place;
-        let seen = see(turn, self.database, &Command::Get { key }, &mut |record| {
-            look(record);
-            *place = Some(Place::of(record));
-        })?;
+        let seen = see(
+            turn,
+            self.database,
+            &Command::String(StringCommand::Get { key }),
+            &mut |record| {
+                look(record);
+                *place = Some(Place::of(record));
+            },
+        )?;
         Ok(seen.found > 0)
     }
 
@@ -351,11 +358,13 @@ impl<'w> Write<'w> {
     fn command(&self, key: &'w [u8]) -> Command<'w> {
         let condition = Condition::IfPresent;
         match *self {
-            Write::Set(value, expires) => {
-                Command::Set(Set { condition, expires, ..Set::new(key, value) })
-            }
-            Write::Remove => Command::DeleteIf { key, condition },
-            Write::Take => Command::Take { key },
+            Write::Set(value, expires) => Command::String(StringCommand::Set(Set {
+                condition,
+                expires,
+                ..Set::new(key, value)
+            })),
+            Write::Remove => Command::Key(KeyCommand::DeleteIf { key, condition }),
+            Write::Take => Command::String(StringCommand::Take { key }),
         }
     }
 }

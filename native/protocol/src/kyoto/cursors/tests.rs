@@ -4,7 +4,9 @@ use crate::kyoto::reading::Reading;
 use crate::kyoto::walk::see;
 use crate::testing::{FakeHost, START_MS};
 use std::sync::Arc;
-use todana_command::{Command, Databases, Expires, Set};
+use todana_command::{
+    Command, DatabaseCommand, Databases, Expires, KeyCommand, Set, StringCommand,
+};
 use todana_table::{Comparison, KeyOrder, Options};
 
 pub(super) const NO_RECORD: &str = "DB: 7: no record: no record";
@@ -42,11 +44,11 @@ impl Connection {
     pub(super) fn put(&mut self, key: &str, expires: Expires) {
         let value = key.to_uppercase();
         let set = Set { expires, ..Set::new(key.as_bytes(), value.as_bytes()) };
-        self.others(0, &Command::Set(set));
+        self.others(0, &Command::String(StringCommand::Set(set)));
     }
 
     pub(super) fn remove(&mut self, key: &str) {
-        self.others(0, &Command::Delete { keys: &[key.as_bytes()] });
+        self.others(0, &Command::Key(KeyCommand::Delete { keys: &[key.as_bytes()] }));
     }
 
     fn others(&mut self, database: usize, command: &Command<'_>) {
@@ -513,7 +515,7 @@ fn keys_may_be_empty_and_binary() {
 #[test]
 fn a_cursor_stays_with_the_database_it_was_made_on() {
     let mut connection = Connection::with(LEXICAL, &["a"]);
-    connection.others(1, &Command::Set(Set::new(b"z", b"Z")));
+    connection.others(1, &Command::String(StringCommand::Set(Set::new(b"z", b"Z"))));
     connection.check(Row::CurJump, "CUR=1&DB=1", "");
     connection.check(Row::CurJump, "CUR=2", "");
     connection.check(Row::CurGetKey, "CUR=1", "key=z");
@@ -563,7 +565,7 @@ fn a_connection_has_so_many_cursors_and_no_more() {
 fn a_cleared_database_leaves_no_cursor_on_its_place() {
     let mut connection = Connection::with(LEXICAL, &["a", "b"]);
     connection.check(Row::CurJump, "CUR=1", "");
-    connection.others(0, &Command::Clear { at_ms: None });
+    connection.others(0, &Command::Database(DatabaseCommand::Clear { at_ms: None }));
     connection.check(Row::CurGetKey, "CUR=1", NO_RECORD);
     connection.put("c", Expires::Never);
     connection.check(Row::CurJump, "CUR=1", "");

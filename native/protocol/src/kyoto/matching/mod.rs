@@ -17,7 +17,7 @@ use super::walk::see;
 use super::{numbers, records};
 use crate::Host;
 use std::collections::{BTreeSet, VecDeque};
-use todana_command::Command;
+use todana_command::{Command, DatabaseCommand};
 use todana_table::{Comparison, KeyRange, Keyspace};
 
 /// Most keys compared in a slice.
@@ -161,16 +161,19 @@ impl Search {
             _ => COSTLY_KEYS,
         };
         let command = match road {
-            Road::Walk { prefix, after } => Command::Range {
+            Road::Walk { prefix, after } => Command::Database(DatabaseCommand::Range {
                 keys: prefix.as_deref().map_or(KeyRange::All, KeyRange::Prefix),
                 after: after.as_deref(),
                 reverse: false,
                 count,
                 values: false,
-            },
-            Road::Scan(cursor) => {
-                Command::Scan { cursor: *cursor, count, pattern: None, values: false }
-            }
+            }),
+            Road::Scan(cursor) => Command::Database(DatabaseCommand::Scan {
+                cursor: *cursor,
+                count,
+                pattern: None,
+                values: false,
+            }),
             Road::End => return Ok(()),
         };
         let mut looked = Ok(());

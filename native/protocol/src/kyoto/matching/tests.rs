@@ -3,7 +3,7 @@ use crate::ProtocolName;
 use crate::kyoto::reading::Reading;
 use crate::testing::{FakeHost, START_MS};
 use std::sync::Arc;
-use todana_command::{Databases, Expires, Set};
+use todana_command::{Databases, Expires, KeyCommand, Set, StringCommand};
 use todana_table::{KeyOrder, Options};
 
 const LEXICAL: Option<KeyOrder> =
@@ -25,7 +25,8 @@ fn put(host: &mut FakeHost, key: &[u8], expires: Expires) {
     let set = Set { expires, ..Set::new(key, b"value") };
     let mut out = Vec::new();
     let mut turn = Turn::new(host, &mut out);
-    see(&mut turn, 0, &Command::Set(set), &mut |_| {}).expect("a value that is stored");
+    see(&mut turn, 0, &Command::String(StringCommand::Set(set)), &mut |_| {})
+        .expect("a value that is stored");
 }
 
 fn begin(host: &mut FakeHost, row: Row, query: &str) -> Result<Search, Failure> {
@@ -291,7 +292,8 @@ fn keys_that_are_there_all_the_time_are_found_once_while_others_come_and_go() {
             let mut turn = Turn::new(host, &mut out);
             let gone = format!("other{}", number - number % 2);
             let keys: &[&[u8]] = &[gone.as_bytes()];
-            see(&mut turn, 0, &Command::Delete { keys }, &mut |_| {}).expect("a removal");
+            see(&mut turn, 0, &Command::Key(KeyCommand::Delete { keys }), &mut |_| {})
+                .expect("a removal");
             if search.step(&mut turn, &mut outputs).expect("a step") {
                 break;
             }

@@ -144,7 +144,7 @@ fn synchronize_asks_for_nothing_that_is_on_disk_already() {
 
 #[test]
 fn a_cursor_changes_the_record_that_it_is_on_when_the_log_is_applied() {
-    use todana_command::{Command, Context, NullReply, Set, execute};
+    use todana_command::{Command, Context, KeyCommand, NullReply, Set, StringCommand, execute};
     const REMOVED: Option<&str> = None;
     let stored = Some("other");
     for (procedure, before, after, expected) in [
@@ -177,8 +177,10 @@ fn a_cursor_changes_the_record_that_it_is_on_when_the_log_is_applied() {
         let databases = client.host.databases.clone();
         let write = |other| {
             let command = match other {
-                None => Command::Delete { keys: &[b"a"] },
-                Some(value) => Command::Set(Set::new(b"a", str::as_bytes(value))),
+                None => Command::Key(KeyCommand::Delete { keys: &[b"a"] }),
+                Some(value) => {
+                    Command::String(StringCommand::Set(Set::new(b"a", str::as_bytes(value))))
+                }
             };
             execute(&databases, 0, &command, context, &mut NullReply);
         };

@@ -2,7 +2,7 @@
 
 use super::{answers, answers_with};
 use crate::testing::FakeHost;
-use todana_command::{Command, Context, Expires, NullReply, Set, execute};
+use todana_command::{Command, Context, Expires, NullReply, Set, StringCommand, execute};
 
 const SET: &[u8] =
     b"\xb8\0\0\0\0\0\0\0\x01\0\0\0\0\0\x01\0\0\0\x01\x7f\xff\xff\xff\xff\xff\xff\xffax";
@@ -87,7 +87,13 @@ fn a_record_that_lives_longer_than_a_time_can_tell_lives_for_ever() {
     let prepare = |host: &mut FakeHost| {
         let set = Set { expires: Expires::At((1 << 40) * 1000), ..Set::new(b"a", b"x") };
         let context = Context { now_ms: host.now_ms, value_bytes_max: 1 };
-        execute(&host.databases, 0, &Command::Set(set), context, &mut NullReply);
+        execute(
+            &host.databases,
+            0,
+            &Command::String(StringCommand::Set(set)),
+            context,
+            &mut NullReply,
+        );
     };
     assert_eq!(answers_with(GET, prepare), got("x"));
     let answer = answers_with("GET /rpc/get?key=a HTTP/1.1\r\n\r\n", prepare);

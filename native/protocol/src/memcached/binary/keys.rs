@@ -7,14 +7,18 @@ use super::answer::{Outcome, Writing, run};
 use super::request::Request;
 use super::status::Status;
 use crate::Host;
-use todana_command::{Command, Condition, Delta, Error, Expires, Increment, Initial, Refusal};
+use todana_command::{
+    Command, Condition, Delta, Error, Expires, Increment, Initial, KeyCommand, Refusal,
+    StringCommand,
+};
 
 /// The expiry of a counter that is not to be created.
 const CREATE_NONE: u32 = u32::MAX;
 
 /// Removes a record.
 pub(super) fn delete<H: Host>(turn: &mut Turn<'_, H>, request: &Request<'_>) {
-    let command = Command::DeleteIf { key: request.key, condition: condition(request) };
+    let command =
+        Command::Key(KeyCommand::DeleteIf { key: request.key, condition: condition(request) });
     match run(turn, &command, Writing::Silent) {
         Outcome::Done => request.succeed(turn, &[], 0),
         Outcome::Refused(Refusal::VersionDiffers) => {
@@ -48,14 +52,14 @@ fn increment<H: Host>(
             Some((Initial::Exactly(request.u64_at(8)), expires))
         }
     };
-    let command = Command::Increment(Increment {
+    let command = Command::String(StringCommand::Increment(Increment {
         key: request.key,
         delta,
         initial,
         condition: condition(request),
         expires: Expires::Keep,
         track_access: true,
-    });
+    }));
     match run(turn, &command, Writing::Silent) {
         Outcome::Number(number, version) => {
             request.succeed(turn, &number.to_be_bytes(), version);

@@ -7,7 +7,7 @@ use super::answer::{Outcome, Writing, run};
 use super::request::Request;
 use super::status::Status;
 use crate::Host;
-use todana_command::Command;
+use todana_command::{Command, StringCommand};
 
 /// Returns a record; with `touches`, sets its expiry too.
 pub(super) fn get<H: Host>(
@@ -18,8 +18,10 @@ pub(super) fn get<H: Host>(
 ) {
     let key = request.key;
     let command = match touches {
-        true => Command::GetAndExpire { key, expires: expires(turn, request) },
-        false => Command::Get { key },
+        true => {
+            Command::String(StringCommand::GetAndExpire { key, expires: expires(turn, request) })
+        }
+        false => Command::String(StringCommand::Get { key }),
     };
     let writing = Writing::Value { frame: request.frame, with_key };
     let row = request.opcode.row;
@@ -47,7 +49,7 @@ fn miss<H: Host>(turn: &mut Turn<'_, H>, request: &Request<'_>, with_key: bool) 
 /// Sets the expiry of a record. The answer has its flags, as in memcached.
 pub(super) fn touch<H: Host>(turn: &mut Turn<'_, H>, request: &Request<'_>) {
     let expires = expires(turn, request);
-    let command = Command::GetAndExpire { key: request.key, expires };
+    let command = Command::String(StringCommand::GetAndExpire { key: request.key, expires });
     match run(turn, &command, Writing::Flags(request.frame)) {
         Outcome::Done => request.observe(turn, Row::Touch, false),
         Outcome::Failed(_) => request.fail(turn, Status::OutOfMemory, Row::Touch),

@@ -9,13 +9,13 @@ use super::answer::{Writing, run};
 use super::request::Request;
 use super::status::Status;
 use crate::Host;
-use todana_command::Command;
+use todana_command::{Command, DatabaseCommand};
 
 /// Removes all records, now or later.
 pub(super) fn flush<H: Host>(turn: &mut Turn<'_, H>, request: &Request<'_>) {
     let at_ms = moment_ms(i64::from(request.u32_at(0)), turn.now_ms());
     let at_ms = (at_ms > turn.now_ms()).then_some(at_ms);
-    run(turn, &Command::Clear { at_ms }, Writing::Silent);
+    run(turn, &Command::Database(DatabaseCommand::Clear { at_ms }), Writing::Silent);
     request.succeed(turn, &[], 0);
 }
 

@@ -9,14 +9,17 @@ use super::answer::{Outcome, Writing, run};
 use super::request::Request;
 use super::status::Status;
 use crate::Host;
-use todana_command::{Command, Condition, Error, Expires, Refusal, Set, Side};
+use todana_command::{
+    Command, Condition, Error, Expires, KeyCommand, Refusal, Set, Side, StringCommand,
+};
 
 /// Refuses a value that is too long. A `set` then removes the record, so that no client reads a
 /// value that its owner believes replaced.
 pub(super) fn refuse_value<H: Host>(turn: &mut Turn<'_, H>, request: &Request<'_>) {
     let row = request.opcode.row;
     if row == Row::Set {
-        let command = Command::DeleteIf { key: request.key, condition: Condition::Always };
+        let command =
+            Command::Key(KeyCommand::DeleteIf { key: request.key, condition: Condition::Always });
         run(turn, &command, Writing::Silent);
     }
     request.fail(turn, Status::TooLarge, row);
@@ -31,7 +34,7 @@ pub(super) fn store<H: Host>(turn: &mut Turn<'_, H>, request: &Request<'_>) {
         (0, _) => Condition::Always,
         (token, _) => Condition::IfVersion(token),
     };
-    let command = Command::Set(Set {
+    let command = Command::String(StringCommand::Set(Set {
         key: request.key,
         value: request.value,
         flags: request.u32_at(0),
@@ -39,7 +42,7 @@ pub(super) fn store<H: Host>(turn: &mut Turn<'_, H>, request: &Request<'_>) {
         expires: exptime::expires(i64::from(request.u32_at(4)), turn.now_ms()),
         return_old: false,
         track_access: true,
-    });
+    }));
     let outcome = run(turn, &command, Writing::Silent);
     let is_cas = request.cas != 0;
     match outcome {
@@ -58,7 +61,7 @@ pub(super) fn store<H: Host>(turn: &mut Turn<'_, H>, request: &Request<'_>) {
 /// Adds bytes at one end of a value.
 pub(super) fn concat<H: Host>(turn: &mut Turn<'_, H>, request: &Request<'_>) {
     let row = request.opcode.row;
-    let command = Command::Concat {
+    let command = Command::String(StringCommand::Concat {
         key: request.key,
         bytes: request.value,
         side: if row == Row::Append { Side::Append } else { Side::Prepend },
@@ -68,7 +71,7 @@ pub(super) fn concat<H: Host>(turn: &mut Turn<'_, H>, request: &Request<'_>) {
             token => Condition::IfVersion(token),
         },
         expires: Expires::Keep,
-    };
+    });
     match run(turn, &command, Writing::Silent) {
         Outcome::Stored(version) => succeed(turn, request, version),
         Outcome::Refused(Refusal::VersionDiffers) => request.fail(turn, Status::Exists, row),

@@ -6,7 +6,7 @@ use crate::memcached::turn::Turn;
 use crate::memcached::{PREFIXES_MAX, Prefixes};
 use crate::testing::{client, with_durable_hosts};
 use crate::{CommandStats, ProtocolName};
-use todana_command::{Command, Set};
+use todana_command::{Command, Set, StringCommand};
 use todana_table::Counts;
 
 /// Names of the rows that counted a request, with `!` if it failed.
@@ -171,7 +171,7 @@ fn records_of_other_doors_are_the_same_records() {
     let mut output = Vec::new();
     let mut turn = Turn::new(&mut conversation.host, &mut output);
     // As RESP stores: without flags and without an access word.
-    turn.execute(&Command::Set(Set::new(b"n", b"41")), Writing::Silent);
+    turn.execute(&Command::String(StringCommand::Set(Set::new(b"n", b"41"))), Writing::Silent);
     assert_eq!(conversation.ask("incr n 1\r\n"), "42\r\n");
     assert_eq!(conversation.ask("get n\r\n"), "VALUE n 0 2\r\n42\r\nEND\r\n");
     assert_eq!(conversation.ask("mg n v f t h l\r\n"), "VA 2 f0 t-1 h0 l0\r\n42\r\n");
@@ -255,7 +255,10 @@ fn requests_are_counted_by_prefix_while_detail_is_on() {
 fn the_number_of_counted_prefixes_is_limited() {
     let prefixes = Prefixes::default();
     let count = |number: usize| {
-        prefixes.count(&Command::Get { key: format!("{number}:x").as_bytes() }, true);
+        prefixes.count(
+            &Command::String(StringCommand::Get { key: format!("{number}:x").as_bytes() }),
+            true,
+        );
     };
     (0..PREFIXES_MAX + 1).for_each(count);
     count(0);

@@ -4,7 +4,7 @@ use super::*;
 use crate::testing::with_durable_hosts;
 use crate::{Budget, Next, Progress};
 use std::sync::Arc;
-use todana_command::Databases;
+use todana_command::{Databases, ScriptCommand};
 use todana_script::name_of;
 use todana_table::{Options, Table};
 
@@ -725,7 +725,7 @@ fn replicas_agree() {
             let (bytes_max, keys, reads) = (1 << 20, 3, false);
             let script = Script { source, words, keys, steps_max, bytes_max, reads };
             let context = Context { now_ms: 1_000_000 + step * 40, value_bytes_max: 100_000 };
-            execute(&databases, 0, &Command::Script(script), context, &mut NullReply);
+            execute(&databases, 0, &Command::Script(ScriptCommand::Run(script)), context, &mut NullReply);
         }
         let mut records = Vec::new();
         databases.table(0).scan(0, usize::MAX, 1_000_000, |entry| {

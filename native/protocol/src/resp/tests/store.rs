@@ -223,7 +223,9 @@ fn a_full_store_refuses_in_redis_words() {
         "#,
     );
     let mut out = Vec::new();
-    let mut encoder = super::super::encoder::Encoder::new(&mut out, false, 1000, 0);
-    todana_command::Reply::error(&mut encoder, todana_command::Error::Full);
+    let mut encoder = super::super::encoder::Encoder::new(&mut out, false, 1000);
+    let format = super::super::reply_format::ReplyFormat::Plain;
+    let mut reply = super::super::reply::Formatted { sink: &mut encoder, format, now_ms: 0 };
+    todana_command::Reply::error(&mut reply, todana_command::Error::Full);
     assert_eq!(shown(&out), "-OOM command not allowed when used memory > 'maxmemory'.");
 }

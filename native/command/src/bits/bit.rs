@@ -1,0 +1,55 @@
+//! One bit: GETBIT, SETBIT.
+
+use crate::{Context, Error, Reply};
+use todana_table::{Edit, Full, Keyspace, Meta};
+
+/// GETBIT.
+pub(super) fn get<K: Keyspace, R: Reply>(
+    space: &K,
+    key: &[u8],
+    offset: u64,
+    now_ms: u64,
+    reply: &mut R,
+) {
+    let bit = space.read(key, now_ms, |entry| {
+        let byte = usize::try_from(offset / 8).ok()?;
+        entry?.value().get(byte).map(|byte| byte & mask(offset) != 0)
+    });
+    reply.integer(bit.unwrap_or(false).into());
+}
+
+/// SETBIT. Fills the gap between the old end and the bit with zeroes.
+pub(super) fn set<K: Keyspace, R: Reply>(
+    space: &K,
+    key: &[u8],
+    offset: u64,
+    bit: bool,
+    context: Context,
+    reply: &mut R,
+) {
+    let byte = usize::try_from(offset / 8).ok().filter(|byte| *byte < context.value_bytes_max);
+    let Some(at) = byte else {
+        return reply.error(Error::ValueTooLarge);
+    };
+    let edit = Edit::SetBits { at, mask: mask(offset), on: bit };
+    space.edit(key, context.now_ms, edit, |slot, draft| {
+        let (value, meta) =
+            slot.entry().map_or((&[][..], Meta::default()), |entry| (entry.value(), entry.meta()));
+        let was_set = value.get(at).is_some_and(|byte| byte & mask(offset) != 0);
+        if was_set == bit && at < value.len() {
+            // Nothing changes, so nothing is written, and watches of the key do not fail.
+            reply.integer(was_set.into());
+            return Some(());
+        }
+        match slot.put_edited(draft, meta) {
+            Ok(None) => return None,
+            Ok(Some(_)) => reply.integer(was_set.into()),
+            Err(Full) => reply.error(Error::Full),
+        }
+        Some(())
+    });
+}
+
+fn mask(offset: u64) -> u8 {
+    0x80 >> (offset % 8)
+}

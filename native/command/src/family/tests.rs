@@ -1,0 +1,180 @@
+//! Each row of a family, compared with what execution does.
+
+use crate::cause::Names;
+use crate::scope::Scope;
+use crate::sizes::Room;
+use crate::sketch::registers::DENSE_BYTES;
+use crate::testing::{Dice, KEYS, numbers, rows};
+use crate::{
+    Access, Brings, Command, Context, FORMAT_MAX, FORMAT_MIN, KeyCommand, NullReply, own_units,
+};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use todana_table::{
+    Entry, KeyOrder, Keyspace, Meta, NotOrdered, Options, Slot, Table, Walk, Walked,
+};
+
+const NOW_MS: u64 = 1_000;
+const ROLLS: u64 = 500;
+
+/// A table that notes which keys are read or written.
+struct Noting {
+    table: Table,
+    touched: RefCell<BTreeSet<Vec<u8>>>,
+}
+
+impl Noting {
+    /// A table with some of the keys that commands by the dice have.
+    fn filled(dice: &mut Dice) -> Noting {
+        let space = Noting { table: Table::new(Options::default()), touched: RefCell::default() };
+        for key in KEYS {
+            let value = [&b"1"[..], b"127", &[b'0'; 700], b"12345678"][dice.below(4)];
+            if dice.bit() {
+                let put =
+                    space.table.update(key, NOW_MS, |slot| slot.put(&[value], Meta::default()));
+                put.expect("room");
+            }
+        }
+        space
+    }
+
+    /// The length of the value of each key, and the bytes of its entry.
+    fn sizes(&self) -> BTreeMap<Vec<u8>, (usize, u64)> {
+        let mut sizes = BTreeMap::new();
+        let visit = |entry: Entry<'_>| {
+            sizes.insert(entry.key().to_vec(), (entry.value().len(), entry.bytes() as u64));
+        };
+        assert_eq!(self.table.scan(0, usize::MAX, NOW_MS, visit), 0, "all records at once");
+        sizes
+    }
+}
+
+impl Keyspace for Noting {
+    fn read<R>(&self, key: &[u8], now_ms: u64, look: impl FnOnce(Option<Entry<'_>>) -> R) -> R {
+        self.touched.borrow_mut().insert(key.to_vec());
+        self.table.read(key, now_ms, look)
+    }
+    fn update<R>(&self, key: &[u8], now_ms: u64, change: impl FnOnce(&mut Slot<'_>) -> R) -> R {
+        self.touched.borrow_mut().insert(key.to_vec());
+        self.table.update(key, now_ms, change)
+    }
+    fn prefetch(&self, _: &[&[u8]]) {}
+    fn len(&self) -> u64 {
+        self.table.len()
+    }
+    fn len_at(&self, now_ms: u64) -> u64 {
+        self.table.len_at(now_ms)
+    }
+    fn scan(&self, at: u64, count: usize, now_ms: u64, visit: impl FnMut(Entry<'_>)) -> u64 {
+        self.table.scan(at, count, now_ms, visit)
+    }
+    fn order(&self) -> Option<KeyOrder> {
+        self.table.order()
+    }
+    fn walk(
+        &self,
+        walk: &Walk<'_>,
+        now_ms: u64,
+        visit: impl FnMut(Entry<'_>),
+    ) -> Result<Walked, NotOrdered> {
+        self.table.walk(walk, now_ms, visit)
+    }
+    fn random<R>(&self, seed: u64, now_ms: u64, look: impl FnOnce(Option<Entry<'_>>) -> R) -> R {
+        self.table.random(seed, now_ms, look)
+    }
+    fn clear(&self) -> u64 {
+        self.table.clear()
+    }
+}
+
+/// The bytes of an entry beside its key and its value, at most.
+const ENTRY_BYTES_BESIDE: u64 = 128;
+
+/// Executes a command, and compares its effects with the columns of its row.
+fn check(command: &Command<'_>, dice: &mut Dice) {
+    let space = Noting::filled(dice);
+    let context = Context { now_ms: NOW_MS, value_bytes_max: 1_024 };
+    let (before, version) = (space.sizes(), space.table.version());
+    command.run(&space, context, &mut NullReply);
+    let (after, touched) = (space.sizes(), space.touched.take());
+
+    let mut named = BTreeSet::new();
+    command.scope().each_key(|key| _ = named.insert(key.to_vec()));
+    assert!(touched.is_subset(&named), "`keys` of {command:?} does not name {touched:?}");
+    if matches!(command.scope(), Scope::Key(_) | Scope::Keys(_)) {
+        assert!(own_units(command) >= named.len() as u64, "`units` of {command:?} are too few");
+    }
+
+    if space.table.version() != version {
+        let access = command.access();
+        assert!(
+            matches!(access, Access::Write | Access::Lease | Access::Sweep),
+            "`access` of {command:?} is {access:?}, and it writes"
+        );
+        assert_ne!(command.names(), Names::NONE, "`events` of {command:?} are none, and it writes");
+    }
+    let added = after.iter().filter(|(key, size)| before.get(*key) != Some(*size));
+    if command.only_removes() {
+        // A removal may be the replacement of a value by a shorter one only for `new`, which is
+        // then none.
+        assert_eq!(added.clone().count(), 0, "`removes` of {command:?} is true, and it stores");
+    }
+    let longest = before.values().map(|(length, _)| *length).max().unwrap_or(0);
+    for (key, (length, bytes)) in added {
+        match command.brings() {
+            // Numbers are short, and HyperLogLogs have a length of their own.
+            Brings::Nothing => {
+                let short = if let Command::Sketch(_) = command { DENSE_BYTES } else { 20 };
+                let most = longest.max(short);
+                assert!(*length <= most, "{command:?} brings nothing, and stores {length} bytes");
+            }
+            Brings::Values(most) => assert!(*length <= most, "`brings` of {command:?} is {most}"),
+            Brings::Part(_) => {}
+        }
+        let old = before.get(key).map_or(0, |(_, bytes)| *bytes);
+        // A new expiry takes eight bytes, and an allocation has steps of sixteen.
+        let same = old + 16;
+        match command.room() {
+            Room::Nothing => {
+                let moved = before.values().map(|(_, bytes)| *bytes).max().unwrap_or(0) + 320;
+                let most = if moves(command) { moved } else { same };
+                assert!(*bytes <= most, "`room` of {command:?} is nothing, and an entry grew");
+            }
+            Room::Entry(most) => {
+                let most = (most as u64 + ENTRY_BYTES_BESIDE + 20).max(same);
+                assert!(*bytes <= most, "`room` of {command:?} is {most}, not {bytes}");
+            }
+            Room::Any | Room::ByLengths => {}
+        }
+    }
+}
+
+/// Whether the command gives the record of one key to another, which may be longer.
+fn moves(command: &Command<'_>) -> bool {
+    matches!(command, Command::Key(KeyCommand::Rename { .. }))
+}
+
+#[test]
+fn every_row_says_what_execution_does() {
+    for number in numbers() {
+        for seed in 0..ROLLS {
+            let mut dice = Dice(seed);
+            let command = dice.command(number);
+            check(&command, &mut dice);
+        }
+    }
+}
+
+#[test]
+fn no_two_commands_have_a_number() {
+    let numbers: BTreeSet<u16> = rows().map(|(number, _)| number).collect();
+    assert_eq!(numbers.len(), rows().count());
+}
+
+#[test]
+fn every_command_is_of_a_format_that_exists() {
+    for number in numbers() {
+        let format = Dice(1).command(number).format();
+        assert!((FORMAT_MIN..=FORMAT_MAX).contains(&format), "{number}");
+    }
+}
