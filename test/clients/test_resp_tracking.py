@@ -318,6 +318,8 @@ def test_rueidis_caches(server, tmp_path):
 def test_keyspace_notifications(connect, resp):
     """Changes are published with the names that Redis gives them."""
     listener = connect.resp()
+    resp.call("SET", "source", bytes(range(256)) * 4_096)
+    dumped = resp.call("DUMP", "source")
     assert resp.call("CONFIG", "GET", "notify-keyspace-events") == [b"notify-keyspace-events", b""]
     assert resp.call("CONFIG", "SET", "notify-keyspace-events", "KEA") == OK
     try:
@@ -346,6 +348,11 @@ def test_keyspace_notifications(connect, resp):
             (("EVAL", "redis.call('RENAME', KEYS[1], KEYS[2])", 2, "n", "m"), ["rename_from n", "rename_to m"]),
             (("EVAL", "redis.call('INCR', KEYS[1]) while true do end", 1, "stopped"), ["incrby stopped", "del stopped"]),
             (("SET", "t", "1", "PX", 50), ["set t", "expire t", "expired t"]),
+            (("PFADD", "h", "x"), ["pfadd h"]),
+            # So long that other clients are served meanwhile.
+            (("PFMERGE", "sum", *["h"] * 100), ["pfadd sum"]),
+            (("SETEX", "large", 100, b"v" * (3 << 20)), ["set large", "expire large"]),
+            (("RESTORE", "again", 0, dumped), ["restore again"]),
         ):
             resp.call(*request)
             seen = []
