@@ -130,7 +130,7 @@ bench-quick: build deps ## the five published experiments, in a few minutes
 	@bench/run --quick --experiments
 
 report: deps ## write the pages of raw results, without measuring
-	@bench/experiments --docs docs --readme README.md
+	@bench/experiments --docs docs/measured --readme README.md
 	@bench/report --readme README.md
 
 docs: build ## write the pages that are generated from tables in the code

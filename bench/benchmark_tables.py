@@ -1,4 +1,4 @@
-"""The tables of docs/benchmarks.md: one figure in all configurations, and Todana beside the best peer in each."""
+"""The tables of docs/measured/benchmarks.md: one figure in all configurations, and Todana beside the best peer in each."""
 
 from __future__ import annotations
 

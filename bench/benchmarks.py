@@ -1,4 +1,4 @@
-"""What docs/benchmarks.md states about each part: its tables, and Todana beside the best peer in each configuration.
+"""What docs/measured/benchmarks.md states about each part: its tables, and Todana beside the best peer in each configuration.
 
 A function per part turns raw results into a `Part`. Those of replicated and failover are in benchmarks_cluster.py, those of loops,
 scripts and idle in benchmarks_cpu.py. A part without raw results has no section.

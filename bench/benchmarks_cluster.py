@@ -1,4 +1,4 @@
-"""What docs/benchmarks.md states about clusters: three nodes beside etcd and Mnesia, their reads, joins and failovers.
+"""What docs/measured/benchmarks.md states about clusters: three nodes beside etcd and Mnesia, their reads, joins and failovers.
 
 Each target is stated with what was found, whether it was met or not.
 """

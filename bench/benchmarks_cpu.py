@@ -1,4 +1,4 @@
-"""What docs/benchmarks.md states about CPU time beyond that of plain requests: event loops, scripts, and nodes without clients."""
+"""What docs/measured/benchmarks.md states about CPU time beyond that of plain requests: event loops, scripts, and nodes without clients."""
 
 from __future__ import annotations
 

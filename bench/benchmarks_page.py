@@ -1,4 +1,4 @@
-"""docs/benchmarks.md: the answer and the losses first, then the tables, and what was measured where at the end."""
+"""docs/measured/benchmarks.md: the answer and the losses first, then the tables, and what was measured where at the end."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _provenance(paths, found):
     ]
     runs = [
         [
-            f"[{name}](../bench/results/{paths[name].parent.name}/{paths[name].name})", each["machine"]["date"],
+            f"[{name}](../../bench/results/{paths[name].parent.name}/{paths[name].name})", each["machine"]["date"],
             each["machine"]["versions"]["todana"], f"{each['machine']['cpu']}, {each['machine']['cores']} cores",
             f"`{' '.join(each['machine']['command'])}`", str(each["machine"]["plan"]["rounds"]),
         ]

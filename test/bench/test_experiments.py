@@ -506,8 +506,8 @@ def test_the_committed_pages_are_those_of_the_committed_results(tmp_path):
     assert (ROOT / "README.md").read_text() == (tmp_path / "README.md").read_text(), "run make report"
     written = (tmp_path / "docs" / "experiments.md").read_text()
     results = re.search(r"from \[raw results\]\((.*?)\)", written)[1]
-    place = "../" + str((tmp_path / "docs" / results).resolve().relative_to(ROOT))
-    assert (ROOT / "docs" / "experiments.md").read_text() == written.replace(results, place), "run make report"
+    place = "../../" + str((tmp_path / "docs" / results).resolve().relative_to(ROOT))
+    assert (ROOT / "docs" / "measured" / "experiments.md").read_text() == written.replace(results, place), "run make report"
 
 
 # ------------------------------------------------------------- system calls ---

@@ -1,4 +1,4 @@
-"""bench/report: docs/benchmarks.md and the table of README follow from raw results."""
+"""bench/report: docs/measured/benchmarks.md and the table of README follow from raw results."""
 
 from __future__ import annotations
 
@@ -152,5 +152,5 @@ def test_the_committed_pages_are_those_of_the_committed_results(tmp_path):
     shutil.copy(ROOT / "README.md", tmp_path)
     command = [sys.executable, BENCH / "report", "--readme", tmp_path / "README.md"]
     subprocess.run([*command, "--output", tmp_path / "benchmarks.md", "--latency", tmp_path / "latency.md"], check=True, capture_output=True)
-    for name, committed in (("README.md", ROOT), ("benchmarks.md", ROOT / "docs"), ("latency.md", ROOT / "docs")):
+    for name, committed in (("README.md", ROOT), ("benchmarks.md", ROOT / "docs" / "measured"), ("latency.md", ROOT / "docs" / "measured")):
         assert (committed / name).read_text() == (tmp_path / name).read_text(), f"{name}: run make report"
