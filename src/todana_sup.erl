@@ -70,7 +70,7 @@ durable(Options) ->
 %% The port for monitors reads the figures of the server, and its password.
 -spec listener(todana_config:options()) -> [supervisor:child_spec()].
 listener(#{listen_http := Http} = Options) ->
-    case todana_config:settings(Options) of
+    case todana_settings:of_options(Options) of
         #{listeners := []} when Http =:= [] ->
             [];
         Settings ->

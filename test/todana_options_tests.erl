@@ -94,7 +94,7 @@ the_form_of_a_size_has_examples_in_its_range_test() ->
 
 a_wrong_setting_is_badarg_and_named_test() ->
     {ok, Options} = todana_config:embedded(),
-    Settings = (todana_config:settings(Options))#{password => nil},
+    Settings = (todana_settings:of_options(Options))#{password => nil},
     Start = fun todana_nif:server_start/1,
     [
         ?assertEqual(
@@ -146,7 +146,7 @@ a_password_file_is_its_owners_and_short_test() ->
     Password = fun(Bytes, Mode) ->
         ok = file:write_file(File, Bytes),
         ok = file:change_mode(File, Mode),
-        todana_config:password(File)
+        todana_password:read(File)
     end,
     try
         [

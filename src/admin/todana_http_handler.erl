@@ -73,7 +73,7 @@ may_read(Request) ->
     case todana_listener:check_password(nil, Ip) of
         {true, _} ->
             %% A client may have removed the password since the port was opened.
-            todana_config:is_loopback(Ip) andalso
+            todana_config_rules:is_loopback(Ip) andalso
                 (is_address(cowboy_req:host(Request)) orelse foreign);
         {false, _} ->
             has_password(cowboy_req:parse_header(~"authorization", Request), Ip)

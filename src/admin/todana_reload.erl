@@ -159,7 +159,7 @@ apply_password(Loaded, IsKnown) ->
 -spec password(todana_config:loaded()) ->
     {ok, binary() | nil} | {error, string()}.
 password(Loaded) ->
-    todana_config:password(value(password_file, Loaded)).
+    todana_password:read(value(password_file, Loaded)).
 
 -spec known_at_start(todana_config:loaded()) -> is_known().
 known_at_start(Loaded) ->

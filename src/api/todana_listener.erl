@@ -146,7 +146,7 @@ init([]) ->
     ok = todana_nif:server_stop_all(),
     ok = todana_tables:open_databases(),
     #{password_file := File} = Settings,
-    case todana_config:password(File) of
+    case todana_password:read(File) of
         {ok, Password} ->
             serve(Settings#{password => Password});
         {error, Sentence} ->
