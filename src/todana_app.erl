@@ -5,7 +5,7 @@
 -moduledoc false.
 -behaviour(application).
 
--export([start/2, prep_stop/1, stop/1, sentence/1]).
+-export([start/2, prep_stop/1, stop/1]).
 
 -spec start(application:start_type(), term()) ->
     {ok, pid()} | {error, term()}.
@@ -21,7 +21,7 @@ start(_Type, _Arguments) ->
         start(Options)
     else
         {error, Sentence} when is_list(Sentence) ->
-            ok = todana_data_dir:close(),
+            ok = todana_data_dir_open:close(),
             {error, {todana, Sentence}};
         {error, Reason} ->
             {error, Reason}
@@ -35,30 +35,12 @@ start(#{databases := Databases} = Options) ->
             ok = todana_topology:note(),
             {ok, Supervisor};
         {error, Reason} ->
-            ok = todana_data_dir:close(),
-            case sentence(Reason) of
+            ok = todana_data_dir_open:close(),
+            case todana_start_reason:sentence(Reason) of
                 {ok, Sentence} -> {error, {todana, Sentence}};
                 error -> {error, Reason}
             end
     end.
-
--doc """
-Finds the sentence in the nested reasons of supervisors and applications.
-""".
--spec sentence(term()) -> {ok, string()} | error.
-sentence({listener, Sentence}) when is_binary(Sentence) ->
-    {ok, unicode:characters_to_list(Sentence)};
-sentence({todana, [First | _] = Sentence}) when is_integer(First) ->
-    {ok, Sentence};
-sentence(Tuple) when is_tuple(Tuple) ->
-    sentence(tuple_to_list(Tuple));
-sentence([Head | Tail]) ->
-    case sentence(Head) of
-        error -> sentence(Tail);
-        Found -> Found
-    end;
-sentence(_) ->
-    error.
 
 %% The seed of the durable tables, which is in the data directory. A directory
 %% that the databases do not fit is not made: a node that was to join would be
@@ -75,7 +57,7 @@ seed(#{
         ok ?= todana_databases:set(
             Options, todana_data_dir:seed(DataDir, Origin)
         ),
-        {ok, #{seed := Seed} = Opened} ?= todana_data_dir:open(
+        {ok, #{seed := Seed} = Opened} ?= todana_data_dir_open:open(
             DataDir, Durability, Origin,
             todana_cluster_start:notes(Origin, Options)
         ),
@@ -100,5 +82,5 @@ prep_stop(State) ->
 
 -spec stop(term()) -> ok.
 stop(_State) ->
-    ok = todana_data_dir:close(),
+    ok = todana_data_dir_open:close(),
     todana_pid_file:remove().

@@ -22,6 +22,14 @@
 -export([start_link/1]).
 -export([init/1]).
 
+%% The processes that look at something once a second.
+-define(WOKEN, [
+    todana_sweeper, todana_log_events,
+    todana_disk, todana_group, todana_batcher, todana_clock, todana_status,
+    todana_read_index, todana_watchdog, todana_copies, todana_agreement,
+    todana_membership, todana_topology
+]).
+
 -doc "Starts the processes that these options ask for.".
 -spec start_link(todana_config:options()) -> supervisor:startlink_ret().
 start_link(Options) ->
@@ -33,8 +41,11 @@ init(Options) ->
     Flags = #{strategy => one_for_one, intensity => 20, period => 10},
     #{sweep_interval_ms := IntervalMs} = Options,
     Children = [
-        #{id => todana_beat, start => {todana_beat, start_link, []}},
-        #{id => todana_events, start => {todana_events, start_link, []}},
+        #{id => todana_beat, start => {todana_beat, start_link, [?WOKEN]}},
+        #{
+            id => todana_events,
+            start => {todana_events, start_link, [fun todana_listener:info/0]}
+        },
         #{id => todana_tables, start => {todana_tables, start_link, []}},
         #{
             id => todana_sweeper,
@@ -62,7 +73,9 @@ durable(Options) ->
     [
         #{
             id => todana_durable_sup,
-            start => {todana_durable_sup, start_link, [Options]},
+            start => {todana_durable_sup, start_link, [
+                Options, todana_cluster_parts:all(Options)
+            ]},
             type => supervisor
         }
     ].

@@ -40,7 +40,7 @@ refusal(Text) ->
     File = filename:join(Directory, "node"),
     ok = file:write_file(File, Text),
     try
-        {error, Sentence} = todana_data_dir:open(Directory, always),
+        {error, Sentence} = todana_data_dir_open:open(Directory, always),
         {ok, Left} = file:read_file(File),
         ?assertEqual(iolist_to_binary(Text), Left),
         Sentence

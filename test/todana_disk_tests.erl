@@ -64,7 +64,7 @@ the_default_reserve_is_two_files_and_a_snapshot_test() ->
     ?assertEqual(356 * ?MIB, todana_disk_space:reserve(facts())),
     %% As the pages have it.
     ?assertEqual(256 * ?MIB, todana_disk_space:reserve(#{
-        data_bytes => 0, file_bytes => todana_ra:wal_bytes_max()
+        data_bytes => 0, file_bytes => todana_ra_system:log_file_bytes_max()
     })),
     {ok, #{doc := Help}} = todana_options:find("disk_reserve"),
     ?assertMatch({_, _}, binary:match(

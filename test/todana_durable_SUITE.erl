@@ -525,7 +525,7 @@ status_of_a_running_node(Config, Directory) ->
                  call(Memory, info, [])),
     ok = kill(Memory),
     ?assertMatch({error, "no node is running" ++ _},
-                 todana_status:ask(Directory)),
+                 todana_status_client:ask(Directory)),
     Node = start(Config),
     {ok, _} = call(Node, open, [t, #{durable => true}]),
     ok = call(Node, put, [t, ~"k", ~"v"]),
@@ -533,7 +533,7 @@ status_of_a_running_node(Config, Directory) ->
     #{state := serving, durability := always, records := Records} =
         call(Node, info, []),
     ?assert(Records >= 2),
-    {ok, Status} = todana_status:ask(Directory),
+    {ok, Status} = todana_status_client:ask(Directory),
     Binary = unicode:characters_to_binary(Directory),
     ?assertMatch(
         #{
@@ -557,12 +557,12 @@ status_of_a_running_node(Config, Directory) ->
     %% A failed answer is not the last one.
     ok = peer:call(Node, ?MODULE, kill_acceptor, []),
     ?assertMatch({ok, #{~"state" := ~"serving"}},
-                 todana_status:ask(Directory)),
+                 todana_status_client:ask(Directory)),
     {ok, Info} = file:read_file_info(filename:join(Directory, "status")),
     ?assertEqual(8#600, element(8, Info) band 8#777),
     ok = kill(Node),
     ?assertMatch({error, "no node is running" ++ _},
-                 todana_status:ask(Directory)).
+                 todana_status_client:ask(Directory)).
 
 kill_acceptor() ->
     Keeper = whereis(todana_status),

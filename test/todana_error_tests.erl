@@ -28,10 +28,10 @@ close(Started) ->
 a_durable_table_needs_the_application_test() ->
     _ = application:stop(todana),
     ?assertEqual({badarg, 1, not_running},
-                 todana_tables:open(t, #{durable => true})),
+                 todana_open:open(t, #{durable => true})),
     {ok, Started} = application:ensure_all_started(todana),
     ?assertEqual({badarg, 2, no_data_dir},
-                 todana_tables:open(t, #{durable => true})),
+                 todana_open:open(t, #{durable => true})),
     [ok = application:stop(Application) || Application <- Started].
 
 texts_name_the_option_that_helps() ->

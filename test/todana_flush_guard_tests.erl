@@ -13,7 +13,7 @@ only_the_copies_of_the_dead_writer_end_test() ->
     [exit(Pid, kill) || Pid <- [Other, Beside]].
 
 a_guard_follows_each_writer_of_the_name_test() ->
-    #{segment_writer := Name} = todana_ra:names(everysec),
+    #{segment_writer := Name} = todana_ra_system:names(everysec),
     {ok, Guard} = todana_flush_guard:start_link(everysec),
     lists:foreach(
         fun(_) ->

@@ -1078,7 +1078,7 @@ start(Directory, Options) ->
     ok.
 
 refuse(Config, Durability) ->
-    todana_data_dir:open(directory(Config), Durability).
+    todana_data_dir_open:open(directory(Config), Durability).
 
 await(State) ->
     await(State, 12_000).
@@ -1214,7 +1214,7 @@ snapshots_at_once(Number) ->
     Before = todana_group_notes:attempts(),
     Server = whereis(todana_0),
     true = erlang:suspend_process(Server),
-    _ = [ok = todana_group:snapshot() || _ <- lists:seq(1, Number)],
+    _ = [ok = todana_snapshots:request() || _ <- lists:seq(1, Number)],
     true = erlang:resume_process(Server),
     todana_group_notes:await_attempt(Before, 60_000).
 
@@ -1232,7 +1232,7 @@ pause(Ms) ->
     end,
     PausedMs = erlang:monotonic_time(millisecond) - Begin,
     %% After all copies.
-    {ok, _} = todana_ra:ask(60_000),
+    {ok, _} = todana_ra_server:ask(60_000),
     #{duplicates := After} = todana_nif:group_info(),
     {Value, After - Before, PausedMs}.
 
@@ -1273,7 +1273,7 @@ copy_and_kill() ->
         length(filelib:wildcard("*.segment", Directory))
     end,
     Before = Segments(),
-    ok = todana_ra:roll_over(always),
+    ok = todana_ra_system:roll_over(always),
     ok = wait(fun() -> Segments() > Before + 1 end),
     Killed = whereis(ra_todana_always_log_sup),
     exit(Killed, kill),

@@ -168,7 +168,7 @@ open(Name, State) ->
     Opened =
         case lists:member(Name, Databases) of
             true ->
-                todana_tables:open(binary_to_atom(Name), #{});
+                todana_open:open(binary_to_atom(Name), #{});
             false ->
                 case lists:member(Name, todana_nif:durable_tables()) of
                     true -> todana_tables:open_kept(binary_to_atom(Name));

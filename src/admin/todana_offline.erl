@@ -16,7 +16,7 @@ locked(Directory, Work) ->
             {error, File ++ ": " ++ file:format_error(Reason)};
         {error, _} ->
             {error, lists:flatten(
-                case todana_data_dir:unnamed(Directory) of
+                case todana_data_dir_check:unnamed(Directory) of
                     none -> [Directory, " is not a data directory of Todana"];
                     Sentence -> Sentence
                 end

@@ -47,8 +47,8 @@ log_of(Directory, Terms) ->
     File = filename:join(Directory, "node"),
     Verified =
         maybe
-            ok ?= todana_data_dir:verify(Directory, Terms),
-            todana_data_dir:belongs(#{
+            ok ?= todana_data_dir_check:verify(Directory, Terms),
+            todana_data_dir_check:belongs(#{
                 data_dir => Directory,
                 uid => proplists:get_value(uid, Terms),
                 has_group => proplists:is_defined(group, Terms)

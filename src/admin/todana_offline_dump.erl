@@ -40,7 +40,7 @@ dump(DataDir, Print) ->
         ],
         lists:foreach(
             fun(Name) ->
-                {ok, _} = todana_tables:open(Name, #{}),
+                {ok, _} = todana_open:open(Name, #{}),
                 print(Name, Print)
             end,
             Names

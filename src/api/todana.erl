@@ -334,7 +334,6 @@ removed.
     | {clear | swap, version()}
     | {lost, pos_integer()}.
 
--define(ENCODED, 3).
 
 %% A binary of this size and more may be kept by reference instead of being
 %% copied: see native/nif/src/kept.rs. Below it a copy takes hardly longer, and
@@ -359,7 +358,7 @@ log cannot be read.
 when
     Differing :: #{atom() => {Present :: term(), Given :: term()}}.
 open(Name, Options) ->
-    case todana_tables:open(Name, Options) of
+    case todana_open:open(Name, Options) of
         {badarg, _, _} = Misuse ->
             todana_error:raise(open, [Name, Options], Misuse);
         Result ->
@@ -373,7 +372,7 @@ records too: `open/2` finds them again, also after a restart of the node.
 """.
 -spec close(table()) -> ok.
 close(Table) ->
-    facts(close, [Table], todana_tables:close(Table)).
+    answer(close, [Table], todana_tables:close(Table)).
 
 -doc """
 Deletes a durable table with its records on disk, and closes it. The name may be
@@ -382,7 +381,7 @@ database cannot be deleted.
 """.
 -spec drop(table()) -> ok | error | {error, unknown}.
 drop(Table) ->
-    answer(drop, [Table], todana_tables:drop(Table)).
+    answer(drop, [Table], todana_open:drop(Table)).
 
 -doc """
 Changes limits of an open table; those that are not given stay. A later `open/2`
@@ -480,7 +479,7 @@ get(Table, Key) ->
     case todana_nif:get(Table, Key) of
         {ok, _} = Found -> Found;
         error -> error;
-        Other -> get_slowly(get, [Table, Key], Other)
+        Other -> todana_records:found(get, [Table, Key], Other)
     end.
 
 -doc "The value of a key, or a default.".
@@ -492,7 +491,7 @@ get(Table, Key, Default) ->
         error ->
             Default;
         Other ->
-            case get_slowly(get, [Table, Key, Default], Other) of
+            case todana_records:found(get, [Table, Key, Default], Other) of
                 {ok, Value} -> Value;
                 error -> Default
             end
@@ -503,56 +502,22 @@ get(Table, Key, Default) ->
 get(Table, Key, Default, Options) ->
     Arguments = [Table, Key, Default, Options],
     ok = reading(get, Arguments, Options),
-    case get_slowly(get, Arguments, todana_nif:get(Table, Key)) of
+    case todana_records:found(get, Arguments, todana_nif:get(Table, Key)) of
         {ok, Value} -> Value;
         error -> Default
     end.
 
-%% The function and the arguments of the call, and the first answer.
--spec get_slowly(atom(), [term()], term()) -> {ok, value()} | error.
-get_slowly(_Function, _Arguments, {ok, _} = Found) ->
-    Found;
-get_slowly(_Function, _Arguments, error) ->
-    error;
-get_slowly(_Function, _Arguments, {encoded, Bytes}) ->
-    {ok, todana_codec:decode(Bytes)};
-get_slowly(Function, [Table, Key | _] = Arguments, encode) ->
-    Encoded = encoded(Function, Arguments, Table, Key),
-    Result = todana_nif:get(Table, Encoded, ?ENCODED),
-    get_slowly(Function, Arguments, Result);
-get_slowly(Function, Arguments, Misuse) ->
-    todana_error:raise(Function, Arguments, Misuse).
-
 -doc "The value of a key with version, flags and expiry.".
 -spec get_entry(table(), key()) -> {ok, entry()} | error.
 get_entry(Table, Key) ->
-    entry([Table, Key], Table, Key).
+    todana_records:entry([Table, Key], Table, Key).
 
 -doc "`get_entry/2`, of records that are new enough: `refresh/2`.".
 -spec get_entry(table(), key(), read_options()) -> {ok, entry()} | error.
 get_entry(Table, Key, Options) ->
     Arguments = [Table, Key, Options],
     ok = reading(get_entry, Arguments, Options),
-    entry(Arguments, Table, Key).
-
--spec entry([term()], table(), key()) -> {ok, entry()} | error.
-entry(Arguments, Table, Key) ->
-    Get = fun(K, Form) -> todana_nif:get_entry(Table, K, Form) end,
-    case on_key(get_entry, Arguments, Key, Get) of
-        {Value, Version, Flags, ExpiresAtMs, IsEncoded, _State} ->
-            {ok, #{
-                value =>
-                    case IsEncoded of
-                        true -> todana_codec:decode(Value);
-                        false -> Value
-                    end,
-                version => Version,
-                flags => Flags,
-                expires_at_ms => ExpiresAtMs
-            }};
-        error ->
-            error
-    end.
+    todana_records:entry(Arguments, Table, Key).
 
 -doc "Whether there is a record.".
 -spec is_key(table(), key()) -> boolean().
@@ -564,7 +529,7 @@ is_key(Table, Key) ->
             false;
         _ ->
             Look = fun(K, Form) -> todana_nif:is_key(Table, K, Form) end,
-            on_key(is_key, [Table, Key], Key, Look)
+            todana_records:on_key(is_key, [Table, Key], Key, Look)
     end.
 
 -doc """
@@ -580,62 +545,14 @@ put(Table, Key, Value) when
     case todana_nif:put_large(Table, Key, [Value], Object) of
         ok -> ok;
         {error, _} = Error -> Error;
-        Other -> put_slowly(Table, Key, Value, Other)
+        Other -> todana_records:put_slowly(Table, Key, Value, Other)
     end;
 put(Table, Key, Value) ->
     case todana_nif:put(Table, Key, Value) of
         ok -> ok;
         {error, _} = Error -> Error;
-        Other -> put_slowly(Table, Key, Value, Other)
+        Other -> todana_records:put_slowly(Table, Key, Value, Other)
     end.
-
--spec put_slowly(table(), key(), value(), term()) ->
-    ok | {error, full | unknown}.
-put_slowly(Table, Key, Value, encode) ->
-    K = encoded(put, [Table, Key, Value], Table, Key),
-    V = todana_codec:value(Value),
-    case todana_nif:put(Table, K, V, ?ENCODED) of
-        dirty ->
-            Handle = handle(Table),
-            facts(put, [Table, Key, Value],
-                  todana_nif:put_dirty(Handle, K, V, ?ENCODED));
-        Result ->
-            facts(put, [Table, Key, Value], Result)
-    end;
-put_slowly(Table, Key, Value, dirty) ->
-    Result = todana_nif:put_dirty(handle(Table), Key, Value, 0),
-    facts(put, [Table, Key, Value], Result);
-put_slowly(Table, Key, Value, durable) ->
-    facts(put, [Table, Key, Value], put_durable(Table, Key, Value));
-put_slowly(Table, Key, Value, Misuse) ->
-    facts(put, [Table, Key, Value], Misuse).
-
--spec put_durable(table(), key(), value()) -> term().
-put_durable(Table, Key, Value) ->
-    case put_durable(Table, Key, Value, 0) of
-        encode ->
-            case todana_codec:key(Table, Key) of
-                {badarg, _, _} = Misuse ->
-                    Misuse;
-                Bytes ->
-                    Encoded = todana_codec:value(Value),
-                    put_durable(Table, Bytes, Encoded, ?ENCODED)
-            end;
-        Result ->
-            Result
-    end.
-
--spec put_durable(table(), key(), value(), todana_nif:form()) -> term().
-put_durable(Table, Key, Value, Form) ->
-    todana_durable:write(fun(Ref) ->
-        case todana_nif:put(Table, Key, Value, {Form, Ref}) of
-            dirty ->
-                Handle = handle(Table),
-                todana_nif:put_dirty(Handle, Key, Value, {Form, Ref});
-            Result ->
-                Result
-        end
-    end).
 
 -doc """
 Stores a value with an expiry, flags, or a condition. If the condition does not
@@ -645,12 +562,7 @@ hold, returns `{error, present}`, `{error, absent}` or
 -spec put(table(), key(), value(), put_options()) ->
     ok | {error, full | present | absent | version_differs | unknown}.
 put(Table, Key, Value, Options) ->
-    Arguments = [Table, Key, Value, Options],
-    Wanted = wanted(put, Arguments, put, Options),
-    case put_with(Table, Key, Value, Wanted) of
-        {ok, _Version} -> ok;
-        Result -> answer(put, Arguments, Result)
-    end.
+    todana_records:put(Table, Key, Value, Options).
 
 -doc """
 Stores a value if the record still has the version that `get_entry/2` returned.
@@ -661,66 +573,20 @@ if the table has none; `compare_and_swap/5` takes an expiry.
     {ok, version()} | {error, absent | version_differs | full | unknown}.
 compare_and_swap(Table, Key, Version, Value) ->
     Arguments = [Table, Key, Version, Value],
-    swap(Arguments, Table, Key, Version, Value, #{}).
+    todana_records:swap(Arguments, Table, Key, Version, Value, #{}).
 
 -doc "`compare_and_swap/4` with the options of `put/4` except `only`.".
 -spec compare_and_swap(table(), key(), version(), value(), put_options()) ->
     {ok, version()} | {error, absent | version_differs | full | unknown}.
 compare_and_swap(Table, Key, Version, Value, Options) ->
     Arguments = [Table, Key, Version, Value, Options],
-    swap(Arguments, Table, Key, Version, Value, Options).
-
--spec swap([term()], table(), key(), version(), value(), put_options()) ->
-    {ok, version()} | {error, absent | version_differs | full | unknown}.
-swap(Arguments, Table, Key, Version, Value, Options) when
-    is_integer(Version), Version >= 0, Version < 1 bsl 64
-->
-    Wanted0 = wanted(compare_and_swap, Arguments, expiring, Options),
-    Wanted = Wanted0#{only => {version, Version}},
-    case put_with(Table, Key, Value, Wanted) of
-        {badarg, 3, Cause} ->
-            %% The value is an argument later than in put/4.
-            Misuse = {badarg, 4, Cause},
-            todana_error:raise(compare_and_swap, Arguments, Misuse);
-        Result ->
-            answer(compare_and_swap, Arguments, Result)
-    end;
-swap(Arguments, _Table, _Key, _Version, _Value, _Options) ->
-    Misuse = {badarg, 3, not_a_version},
-    todana_error:raise(compare_and_swap, Arguments, Misuse).
-
--spec put_with(table(), key(), value(), map()) -> term().
-put_with(Table, Key, Value, Wanted) ->
-    #{only := Only, expires := Expires, flags := Flags} = Wanted,
-    Call = fun(K, V, Form) ->
-        case todana_nif:put_with(Table, K, V, Only, Expires, Flags, Form) of
-            dirty ->
-                Handle = handle(Table),
-                todana_nif:put_with_dirty(
-                    Handle, K, V, Only, Expires, Flags, Form
-                );
-            Result ->
-                Result
-        end
-    end,
-    Put = fun(K, V, Form) ->
-        todana_durable:keyed(Form, fun(F) -> Call(K, V, F) end)
-    end,
-    case Put(Key, Value, 0) of
-        encode ->
-            case todana_codec:key(Table, Key) of
-                {badarg, _, _} = Misuse -> Misuse;
-                Bytes -> Put(Bytes, todana_codec:value(Value), ?ENCODED)
-            end;
-        Done ->
-            Done
-    end.
+    todana_records:swap(Arguments, Table, Key, Version, Value, Options).
 
 -doc "Removes a record and returns its value.".
 -spec take(table(), key()) -> {ok, value()} | error | {error, unknown}.
 take(Table, Key) ->
     Take = fun(K, Form) -> todana_nif:take(Table, K, Form) end,
-    case change_key(take, [Table, Key], Key, Take) of
+    case todana_records:change_key(take, [Table, Key], Key, Take) of
         {encoded, Bytes} -> {ok, todana_codec:decode(Bytes)};
         Result -> Result
     end.
@@ -729,7 +595,7 @@ take(Table, Key) ->
 -spec delete(table(), key()) -> ok | error | {error, unknown}.
 delete(Table, Key) ->
     Delete = fun(K, Form) -> todana_nif:delete(Table, K, always, Form) end,
-    change_key(delete, [Table, Key], Key, Delete).
+    todana_records:change_key(delete, [Table, Key], Key, Delete).
 
 -doc "Removes a record if it has this version.".
 -spec delete(table(), key(), #{version := version()}) ->
@@ -739,7 +605,7 @@ delete(Table, Key, #{version := Version} = Options) when
 ->
     Only = {version, Version},
     Delete = fun(K, Form) -> todana_nif:delete(Table, K, Only, Form) end,
-    change_key(delete, [Table, Key, Options], Key, Delete);
+    todana_records:change_key(delete, [Table, Key, Options], Key, Delete);
 delete(Table, Key, Options) ->
     Cause = case is_map(Options) of
         true -> {bad_option, version};
@@ -813,7 +679,8 @@ update_counter(Table, Key, Increment) ->
             Count = fun(K, Form) ->
                 todana_nif:update_counter(Table, K, Increment, Form)
             end,
-            change_key(update_counter, [Table, Key, Increment], Key, Count)
+            Arguments = [Table, Key, Increment],
+            todana_records:change_key(update_counter, Arguments, Key, Count)
     end.
 
 -doc "`update_counter/3` that creates the counter if there is none.".
@@ -826,29 +693,16 @@ update_counter(Table, Key, Increment, #{initial := Initial} = Options) when
     case todana_nif:update_counter(Table, Key, Increment) of
         {ok, _} = Counted -> Counted;
         {error, _} = Error -> Error;
-        _ -> create_counter(Table, Key, Increment, Options)
+        _ -> todana_records:create_counter(Table, Key, Increment, Options)
     end;
 update_counter(Table, Key, Increment, Options) ->
-    create_counter(Table, Key, Increment, Options).
-
--spec create_counter(table(), key(), integer(), counter_options()) ->
-    {ok, integer()} | {error, not_an_integer | overflow | full | unknown}.
-create_counter(Table, Key, Increment, Options) ->
-    Arguments = [Table, Key, Increment, Options],
-    #{initial := Initial, expires := Expires} =
-        wanted(update_counter, Arguments, counter, Options),
-    Count = fun(K, Form) ->
-        todana_nif:update_counter_with(
-            Table, K, Increment, Initial, Expires, Form
-        )
-    end,
-    change_key(update_counter, Arguments, Key, Count).
+    todana_records:create_counter(Table, Key, Increment, Options).
 
 -doc "The time until a record expires, in milliseconds.".
 -spec ttl(table(), key()) -> {ok, non_neg_integer() | infinity} | error.
 ttl(Table, Key) ->
     Look = fun(K, Form) -> todana_nif:expiry(Table, K, Form) end,
-    case on_key(ttl, [Table, Key], Key, Look) of
+    case todana_records:on_key(ttl, [Table, Key], Key, Look) of
         {ok, infinity} -> {ok, infinity};
         {ok, AtMs} -> {ok, max(0, AtMs - todana_nif:time_ms(Table))};
         error -> error
@@ -874,13 +728,13 @@ expire(Table, Key, When) ->
     #{expires := Expires} =
         wanted(expire, [Table, Key, When], expiry, Options),
     Expire = fun(K, Form) -> todana_nif:expire(Table, K, Expires, Form) end,
-    change_key(expire, [Table, Key, When], Key, Expire).
+    todana_records:change_key(expire, [Table, Key, When], Key, Expire).
 
 -doc "Removes the expiry of a record. `error` if there is no record.".
 -spec persist(table(), key()) -> ok | error | {error, unknown}.
 persist(Table, Key) ->
     Persist = fun(K, Form) -> todana_nif:expire(Table, K, never, Form) end,
-    change_key(persist, [Table, Key], Key, Persist).
+    todana_records:change_key(persist, [Table, Key], Key, Persist).
 
 -doc "`fetch/4` without options.".
 -spec fetch(table(), key(), Compute) -> {ok, value()} | {error, term()} when
@@ -917,7 +771,7 @@ fetch(Table, Key, Compute, Options) ->
 fetch(Arguments, Table, Key, Compute, Options) when is_function(Compute, 0) ->
     %% Read before a hit, too: misuse must not depend on the table's contents.
     Wanted = fetch_wanted(Arguments, Options),
-    case get_slowly(fetch, Arguments, todana_nif:get(Table, Key)) of
+    case todana_records:found(fetch, Arguments, todana_nif:get(Table, Key)) of
         {ok, _} = Found ->
             Found;
         error ->
@@ -1419,62 +1273,6 @@ set_event_handler(Handler) ->
 
 %% ---------------------------------------------------------------- shared ---
 
-%% Calls native code, and once more with the encoded key if it asks for that.
--spec on_key(
-    atom(), [term()], key(), fun((term(), todana_nif:form()) -> term())
-) -> term().
-on_key(Function, Arguments, Key, Call) ->
-    Result =
-        case Call(Key, 0) of
-            encode ->
-                [Table | _] = Arguments,
-                Call(encoded(Function, Arguments, Table, Key), ?ENCODED);
-            Done -> Done
-        end,
-    answer(Function, Arguments, Result).
-
-%% The same for a write, which may have to wait for the log.
--spec change_key(
-    atom(), [term()], key(), fun((term(), todana_nif:form()) -> term())
-) -> term().
-change_key(Function, Arguments, Key, Call) ->
-    Changed =
-        case Call(Key, 0) of
-            durable ->
-                todana_durable:write(fun(Ref) -> Call(Key, {0, Ref}) end);
-            Done ->
-                Done
-        end,
-    Result =
-        case Changed of
-            encode ->
-                Bytes = encoded(Function, Arguments, hd(Arguments), Key),
-                todana_durable:keyed(?ENCODED, fun(F) -> Call(Bytes, F) end);
-            _ ->
-                Changed
-        end,
-    answer(Function, Arguments, Result).
-
-%% The bytes of a key that native code does not encode itself.
--spec encoded(atom(), [term()], table(), key()) -> binary().
-encoded(Function, Arguments, Table, Key) ->
-    case todana_codec:key(Table, Key) of
-        {badarg, _, _} = Misuse ->
-            todana_error:raise(Function, Arguments, Misuse);
-        Bytes ->
-            Bytes
-    end.
-
--spec facts(atom(), [term()], term()) -> dynamic().
-facts(Function, Arguments, Result) ->
-    answer(Function, Arguments, Result).
-
--spec answer(atom(), [term()], term()) -> dynamic().
-answer(Function, Arguments, {badarg, _, _} = Misuse) ->
-    todana_error:raise(Function, Arguments, Misuse);
-answer(_Function, _Arguments, Result) ->
-    Result.
-
 %% Waits until the records are as new as the options say.
 -spec reading(atom(), [term()], read_options()) -> ok.
 reading(Function, [Table | _] = Arguments, Options) ->
@@ -1482,12 +1280,10 @@ reading(Function, [Table | _] = Arguments, Options) ->
     Level = maps:get(read, Wanted, local),
     answer(Function, Arguments, todana_read:await(Table, Level)).
 
+-spec answer(atom(), [term()], term()) -> dynamic().
+answer(Function, Arguments, Result) ->
+    todana_error:answer(Function, Arguments, Result).
+
 -spec wanted(atom(), [term()], todana_call_options:kind(), map()) -> map().
 wanted(Function, Arguments, Kind, Options) ->
-    case todana_call_options:read(Kind, Options) of
-        {ok, Wanted} ->
-            Wanted;
-        {error, Cause} ->
-            Misuse = {badarg, length(Arguments), Cause},
-            todana_error:raise(Function, Arguments, Misuse)
-    end.
+    todana_error:wanted(Function, Arguments, Kind, Options).

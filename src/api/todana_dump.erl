@@ -158,16 +158,20 @@ write(Table, File) ->
 
 -spec header(todana:table()) -> iodata().
 header(Table) ->
-    Info = maps:without([database], todana:info(Table)),
+    Info = maps:without([database], info(Table)),
     Options = term_to_binary(Info, [deterministic]),
     Size = byte_size(Options),
     Head = <<?MAGIC/binary, ?VERSION:16, (kind(Table)), Size:32>>,
     summed([Head, Options]).
 
+-spec info(todana:table()) -> map().
+info(Table) ->
+    todana_error:answer(info, [Table], todana_tables:info(Table)).
+
 %% Tables of the same kind store the same bytes for the same keys and values.
 -spec kind(todana:table()) -> 0..2.
 kind(Table) ->
-    case todana:info(Table) of
+    case info(Table) of
         #{codec := raw} -> 0;
         #{codec := term, type := set} -> 1;
         #{codec := term, type := ordered_set} -> ?ORDERED_TERM
@@ -250,11 +254,10 @@ load(Table, Path) ->
             Misuse;
         {_, error} ->
             {badarg, 2, not_a_file_name};
-        {_, {ok, Name}} ->
-            Handle = todana:handle(Table),
+        {Handle, {ok, Name}} ->
             case file:open(Name, [read, raw, binary]) of
                 {ok, File} ->
-                    #{durable := IsDurable} = todana:info(Handle),
+                    #{durable := IsDurable} = info(Handle),
                     In = #in{
                         file = File, table = Handle, durable = IsDurable
                     },
@@ -357,7 +360,7 @@ there. Returns how many were stored and had expired, and what failed.
 ]) ->
     {non_neg_integer(), non_neg_integer(), ok | {error, term()}}.
 store_encoded(Table, Records) ->
-    #{durable := IsDurable} = todana:info(Table),
+    #{durable := IsDurable} = info(Table),
     In = #in{
         file = none, table = Table, durable = IsDurable, kind = kind(Table)
     },

@@ -4,7 +4,7 @@
 -module(todana_error).
 -moduledoc false.
 
--export([raise/3, raise/4, format_error/2]).
+-export([raise/3, raise/4, answer/3, wanted/4, format_error/2]).
 
 -export_type([cause/0]).
 
@@ -33,6 +33,26 @@ raise(Module, Function, Arguments, {badarg, Number, Cause}) ->
     Frame = {Module, Function, Arguments, [{error_info, Info}]},
     erlang:raise(error, badarg, [Frame | Callers]).
 
+-doc "The result of a call of `todana:Function`, unless it is misuse.".
+-spec answer(atom(), [term()], term()) -> dynamic().
+answer(Function, Arguments, {badarg, _, _} = Misuse) ->
+    raise(Function, Arguments, Misuse);
+answer(_Function, _Arguments, Result) ->
+    Result.
+
+-doc """
+The options of a call of `todana:Function`, which are its last argument, with
+defaults.
+""".
+-spec wanted(atom(), [term()], todana_call_options:kind(), term()) -> map().
+wanted(Function, Arguments, Kind, Options) ->
+    case todana_call_options:read(Kind, Options) of
+        {ok, Wanted} ->
+            Wanted;
+        {error, Cause} ->
+            raise(Function, Arguments, {badarg, length(Arguments), Cause})
+    end.
+
 %% A log that is damaged is not read by waiting.
 -spec now_or_never(term()) -> term().
 now_or_never(recovering) ->
@@ -46,7 +66,8 @@ now_or_never(Reason) ->
 -spec is_ours(tuple()) -> boolean().
 is_ours({Module, _, _, _}) ->
     lists:member(Module, [
-        erlang, ?MODULE, todana, todana_many, todana_pages, todana_ranges,
+        erlang, ?MODULE, todana, todana_records, todana_open,
+        todana_many, todana_pages, todana_ranges,
         todana_fetch, todana_commit, todana_update, todana_transaction,
         todana_dump, todana_durable, todana_tables,
         todana_subscription, todana_cluster

@@ -57,7 +57,7 @@ join(Id, Table, Key, Compute, Wanted, Deadline, Retries) ->
 lead(Flight, Table, Key, Compute, Wanted) ->
     try
         %% Another process may have stored the value since the miss.
-        case todana:get(Table, Key) of
+        case todana_records:get(Table, Key) of
             {ok, _} = Found -> Found;
             error -> compute(Table, Key, Compute, Wanted)
         end
@@ -90,7 +90,8 @@ compute(Table, Key, Compute, Wanted) ->
 %% gets the value all the same.
 -spec store(todana:table(), term(), term(), map()) -> {ok, term()}.
 store(Table, Key, Value, Options) ->
-    case todana:put(Table, Key, Value, maps:without([only], Options)) of
+    Allowed = maps:without([only], Options),
+    case todana_records:put(Table, Key, Value, Allowed) of
         ok -> {ok, Value};
         {error, full} -> {ok, Value};
         {error, unknown} -> {ok, Value}

@@ -191,12 +191,15 @@ run(Table, Function, #{attempts := Attempts}) ->
             {badarg, 2, nested_transaction};
         {undefined, {badarg, _, _} = Misuse} ->
             Misuse;
-        {undefined, _} ->
+        {undefined, Handle} ->
             %% The same table in all attempts, also if it is closed and another
             %% is opened by its name.
-            Handle = todana:handle(Table),
-            #{codec := Codec} = todana:info(Handle),
-            attempt(Handle, Codec, Function, Attempts, 1)
+            case todana_tables:info(Handle) of
+                #{codec := Codec} ->
+                    attempt(Handle, Codec, Function, Attempts, 1);
+                Misuse ->
+                    Misuse
+            end
     end.
 
 -spec attempt(

@@ -8,6 +8,8 @@
 
 %% Of what the nodes of a cluster say to each other.
 -define(VERSION, 1).
+%% The format of the log of a version that announces none.
+-define(FIRST_FORMAT, 1).
 -define(CLOCK_MS_MAX, 60_000).
 -define(ANSWER_TIMEOUT_MS, 5_000).
 %% More voters make each write slower, and do not make it safer.
@@ -159,14 +161,28 @@ admit(Node, UId) ->
     case member(Node) of
         none ->
             maybe
-                ok ?= todana_formats:admit(Node),
+                ok ?= expect(Node),
                 ok ?= todana_members:add(Node, UId),
                 %% The leader forgets nodes that are no members.
-                todana_formats:admit(Node)
+                expect(Node)
             end;
         #{uid := UId} -> ok;
         #{} -> {error, already_member};
         unknown -> {error, no_leader}
+    end.
+
+%% The node is in the map from now on, so that a new member of the present
+%% version keeps no command from the others.
+-spec expect(node()) -> ok | {error, term()}.
+expect(Node) ->
+    Common = todana_formats:common(),
+    try erpc:call(Node, todana_formats, newest, [], ?ANSWER_TIMEOUT_MS) of
+        Format when Format >= Common -> todana_cluster_map:expect(Node, Format);
+        Format -> {error, {reads, Format}}
+    catch
+        error:{exception, undef, _} when Common =:= ?FIRST_FORMAT -> ok;
+        error:{exception, undef, _} -> {error, {reads, ?FIRST_FORMAT}};
+        error:{erpc, Reason} -> {error, Reason}
     end.
 
 -doc """

@@ -16,15 +16,12 @@
 -module(todana_alone).
 -moduledoc false.
 
--export([go_on/0, detach/0, detach_for_good/0]).
+-export([go_on/0]).
 
 -define(ATTEMPTS, 5).
 -define(LEAD_TIMEOUT_MS, 10_000).
 -define(OPEN_TIMEOUT_MS, 60_000).
--define(SNAPSHOT_TIMEOUT_MS, 3_600_000).
 -define(STOP_TIMEOUT_MS, 60_000).
--define(TAKEN_IN_TIMEOUT_MS, 5_000).
--define(POLL_MS, 50).
 
 -doc "Returns when this node accepts writes as the only member.".
 -spec go_on() -> ok | {error, iodata()}.
@@ -40,48 +37,23 @@ go_on() ->
         error:badarg -> {error, "`cluster force` runs already"}
     end.
 
--doc """
-Gives up the members of a group whose node has no cluster any more. Each start
-does so before the records can be read, until a snapshot has one member.
-""".
--spec detach() -> ok | {error, iodata()}.
-detach() ->
-    maybe
-        ok ?= forced(todana_members:force_alone()),
-        await(fun is_applied/0, ?LEAD_TIMEOUT_MS,
-              "the log cannot give up the members that it had")
-    end.
-
--doc "Has a snapshot written that makes this lasting, if there is room for it.".
--spec detach_for_good() -> ok.
-detach_for_good() ->
-    case snapshot() =:= ok andalso todana_members:is_alone() of
-        true ->
-            _ = todana_data_dir:went_alone(todana_data_dir:opened()),
-            ok;
-        false ->
-            ok
-    end.
-
--spec is_applied() -> boolean().
-is_applied() -> element(1, todana_ra:ask(?LEAD_TIMEOUT_MS)) =:= ok.
-
 -spec separate(todana_data_dir:opened()) -> ok | {error, iodata()}.
 separate(#{server_dir := Server} = Opened) ->
     maybe
         ok ?= written(todana_data_dir:go_alone(Opened)),
         ok ?= shrink(?ATTEMPTS),
         ok ?= has_one_member(todana_adopt:is_alone(
-            Server, [todana_ra:server()]
+            Server, [todana_ra_server:address()]
         )),
         ok ?= written(todana_data_dir:rename_server(todana_data_dir:opened())),
         %% This clock may follow a `clock set` of the leader that is lost, and
         %% its entry is lost, too.
         ok = todana_nif:group_clock_forget(),
         ok = stop_group(),
-        ok ?= await(fun is_open/0, ?OPEN_TIMEOUT_MS,
-                    "this node is alone, and reads its log: see `bin/todana "
-                    "status`"),
+        ok ?= todana_detach:await(
+            fun is_open/0, ?OPEN_TIMEOUT_MS,
+            "this node is alone, and reads its log: see `bin/todana status`"
+        ),
         written(todana_data_dir:went_alone(todana_data_dir:opened()))
     end.
 
@@ -103,52 +75,23 @@ shrink(0) ->
     unfinished("a snapshot does not have that yet");
 shrink(Left) ->
     maybe
-        ok ?= forced(todana_members:force_alone()),
-        ok ?= await(fun todana_members:is_confirmed/0, ?LEAD_TIMEOUT_MS,
-                    "this node does not lead: run the command again"),
-        ok ?= snapshot(),
+        ok ?= todana_detach:give_up_others(),
+        ok ?= todana_detach:await(
+            fun todana_members:is_confirmed/0, ?LEAD_TIMEOUT_MS,
+            "this node does not lead: run the command again"
+        ),
+        ok ?= snapshot(todana_detach:snapshot()),
         case todana_members:is_alone() of
             true -> ok;
             false -> shrink(Left - 1)
         end
     end.
 
--spec forced(ok | todana_members:failure()) -> ok | {error, iodata()}.
-forced(ok) ->
+-spec snapshot(ok | {error, term()}) -> ok | {error, iodata()}.
+snapshot(ok) ->
     ok;
-forced({error, Reason}) ->
-    {error, io_lib:format(
-        "the log of this node does not answer (~0tp): run the command again",
-        [Reason]
-    )}.
-
-%% One that is being written may have the old members. Ra passes over the next
-%% one until it has taken that in, as that of a backup that waited for a leader.
--spec snapshot() -> ok | {error, iodata()}.
-snapshot() ->
-    _ = await(fun is_last_taken_in/0, ?TAKEN_IN_TIMEOUT_MS, ""),
-    case todana_group:snapshot_wait(?SNAPSHOT_TIMEOUT_MS) of
-        ok ->
-            ok;
-        {error, busy} ->
-            timer:sleep(?POLL_MS),
-            snapshot();
-        %% Ra may pass over one: `shrink' sees that, and tries again.
-        {error, ignored} ->
-            ok;
-        {error, Reason} ->
-            unfinished(io_lib:format("the snapshot failed: ~0tp", [Reason]))
-    end.
-
--spec is_last_taken_in() -> boolean().
-is_last_taken_in() ->
-    case ra:key_metrics(todana_ra:server()) of
-        %% Ra's index is -1 without a snapshot.
-        #{snapshot_index := Index} ->
-            max(0, Index) >= todana_group_notes:last_index();
-        #{} ->
-            false
-    end.
+snapshot({error, Reason}) ->
+    unfinished(io_lib:format("the snapshot failed: ~0tp", [Reason])).
 
 -spec has_one_member(boolean()) -> ok | {error, iodata()}.
 has_one_member(true) -> ok;
@@ -167,16 +110,3 @@ written({error, Reason}) ->
 unfinished(Why) ->
     {error, ["this node is the only member now, but ", Why, ". Keep the old "
              "members from starting, and run the command again"]}.
-
--spec await(fun(() -> boolean()), integer(), iodata()) ->
-    ok | {error, iodata()}.
-await(Is, LeftMs, Sentence) ->
-    case Is() of
-        true ->
-            ok;
-        false when LeftMs =< 0 ->
-            {error, Sentence};
-        false ->
-            timer:sleep(?POLL_MS),
-            await(Is, LeftMs - ?POLL_MS, Sentence)
-    end.

@@ -3,7 +3,7 @@
 %% - `{node, Node}': where its clients reach a node, its zone, and the newest
 %%   format of the log that it reads. Each node writes its own, when it differs
 %%   from what it would write; a node of an older version leaves out what it
-%%   does not know.
+%%   does not know. `todana_formats' reads the format.
 %% - `{group, Number}': the slots of a group of replicas, and its members. The
 %%   leader writes it. There is one group, number 0, and it has all slots.
 %% - `epoch': a number that grows with each change of a group.
@@ -12,8 +12,7 @@
 -module(todana_cluster_map).
 -moduledoc false.
 
--export([announce/1, nodes/1, own/1, voters/1, is_table/1, format/2,
-         expect/2]).
+-export([announce/1, nodes/1, own/1, voters/1, is_table/1, expect/2]).
 
 -export_type([entry/0]).
 
@@ -137,18 +136,6 @@ voters(Members) ->
             Members
     catch
         error:_ -> Members
-    end.
-
--doc """
-The newest format of the log that a node reads, by its entry; `Otherwise` if it
-announces none. This can be read before the records may be.
-""".
--spec format(node(), Otherwise) -> pos_integer() | Otherwise.
-format(Node, Otherwise) ->
-    Key = term_to_binary({node, Node}, [deterministic]),
-    case todana_nif:durable_record(atom_to_binary(?TABLE), Key) of
-        none -> Otherwise;
-        Bytes -> maps:get(format, todana_codec:decode(Bytes), Otherwise)
     end.
 
 -doc "Writes what a node reads that becomes a member, if it has no entry.".

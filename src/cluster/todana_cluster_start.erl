@@ -55,7 +55,7 @@ check(#{data_dir := DataDir} = Options) ->
     Known = todana_data_dir:identity(DataDir),
     Checked =
         maybe
-            ok ?= todana_data_dir:check(DataDir),
+            ok ?= todana_data_dir_check:check(DataDir),
             ok ?= is_one_way(Known, Options),
             ok ?= todana_distribution:check_join(Known, Options),
             ok ?= has_cookie(Known, with_cookie(Known, Options)),

@@ -109,7 +109,7 @@ check(#{server_dir := Server} = Opened) ->
 stays(#{cluster := Cluster} = Opened) ->
     case Cluster =/= none andalso own(Opened) > has() of
         true ->
-            ok = todana_ra:stop_server(),
+            ok = todana_ra_server:stop(),
             {error, older(Opened, "this directory notes", own(Opened))};
         false ->
             ok
@@ -244,7 +244,7 @@ card(#{cluster := Cluster, uid := UId}) ->
 -spec leads() -> boolean().
 leads() ->
     todana_members:leader() =:= node() andalso
-        not todana_read_index:is_silent(?PROVED_MS).
+        not todana_leader_proof:is_silent(?PROVED_MS).
 
 %% A leader knows to the entry what another member has on disk. Of that, only
 %% what is confirmed is there to stay. This is true although it may lead nobody
@@ -360,9 +360,9 @@ refuse(Node, Index, #{uid := UId}, #{data_dir := DataDir} = Opened) ->
     remember({UId, node(), Index}),
     ok = write(DataDir),
     Problem = older(Opened, [atom_to_list(Node), " remembers"], Index),
-    case todana_ra:is_running() of
+    case todana_ra_server:is_running() of
         true ->
-            ok = todana_ra:stop_server(),
+            ok = todana_ra_server:stop(),
             _ = spawn(fun() -> stop(todana_log_problem:describe(Problem)) end),
             {error, Problem};
         false ->

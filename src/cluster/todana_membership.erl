@@ -165,7 +165,7 @@ log(false, _Opened, #state{events = Before} = State) ->
 %% One that has not answered for a while may lead nobody.
 -spec proved_leader() -> node() | none.
 proved_leader() ->
-    case todana_read_index:is_silent(?SILENT_MS) of
+    case todana_leader_proof:is_silent(?SILENT_MS) of
         true -> none;
         false -> todana_members:leader()
     end.
@@ -236,7 +236,7 @@ run(Name, Do, #state{going = Going} = State) ->
 %% a crash, the answer is the same.
 -spec join(todana_data_dir:opened()) -> ok | {error, term()}.
 join(#{joining := Nodes} = Opened) ->
-    case todana_ra:is_running() andalso admitted(Nodes, Opened) of
+    case todana_ra_server:is_running() andalso admitted(Nodes, Opened) of
         ok ->
             todana_data_dir:joined(Opened);
         other_server ->

@@ -14,7 +14,7 @@
 -moduledoc false.
 -behaviour(gen_server).
 
--export([start_link/1, is_silent/1, answered_ms/0]).
+-export([start_link/1]).
 %% Processes
 -export([ask_and_exit/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
@@ -32,10 +32,6 @@
 -define(FAILED_MS, 100).
 %% A reader that pauses for less finds the records fresh.
 -define(PAUSE_MS, 2_000).
-%% Two times of the last answer: that of its question, which is the moment that
-%% it proves something about, and its own.
--define(PROVED, 1).
--define(ANSWERED, 2).
 
 -record(state, {
     tick_ms :: pos_integer(),
@@ -62,25 +58,10 @@
 start_link(BoundMs) ->
     gen_server:start_link({local, ?MODULE}, ?MODULE, BoundMs, []).
 
--doc "Whether no leader has answered for this time.".
--spec is_silent(non_neg_integer()) -> boolean().
-is_silent(ForMs) ->
-    case persistent_term:get(?MODULE, none) of
-        none -> false;
-        Counter -> now_ms() - atomics:get(Counter, ?PROVED) > ForMs
-    end.
-
--doc "When the leader has answered for the last time.".
--spec answered_ms() -> integer().
-answered_ms() -> atomics:get(persistent_term:get(?MODULE), ?ANSWERED).
-
 -spec init(pos_integer()) -> {ok, #state{}}.
 init(BoundMs) ->
     _ = process_flag(trap_exit, true),
-    Counter = atomics:new(2, []),
-    ok = atomics:put(Counter, ?PROVED, now_ms()),
-    ok = atomics:put(Counter, ?ANSWERED, now_ms()),
-    ok = persistent_term:put(?MODULE, Counter),
+    ok = todana_leader_proof:begin_notes(),
     ok = todana_nif:group_read_attach(self()),
     self() ! beat,
     TickMs = max(?TICK_MS_MIN, min(?TICK_MS_MAX, BoundMs div 4)),
@@ -123,11 +104,8 @@ handle_info({timeout, Timer, look}, #state{looks = Timer} = State) ->
 handle_info(_Message, State) ->
     {noreply, State}.
 
-%% A node that belongs to no cluster next has nobody to wait for.
 -spec terminate(term(), #state{}) -> ok.
-terminate(_Reason, _State) ->
-    _ = persistent_term:erase(?MODULE),
-    ok.
+terminate(_Reason, _State) -> todana_leader_proof:end_notes().
 
 %% While there are readers, also with pauses, they find the records fresh.
 -spec read(#state{}) -> #state{}.
@@ -151,9 +129,7 @@ tick(AfterMs, State) ->
 -spec ended(term(), question(), #state{}) -> #state{}.
 ended({answered, Index}, #{number := Number, sent_ms := SentMs}, State) ->
     ok = todana_nif:group_read_answered(Number, Index),
-    Counter = persistent_term:get(?MODULE),
-    ok = atomics:put(Counter, ?PROVED, SentMs),
-    ok = atomics:put(Counter, ?ANSWERED, now_ms()),
+    ok = todana_leader_proof:note(SentMs),
     case State#state.is_wanted of
         true -> ask(State);
         false -> State

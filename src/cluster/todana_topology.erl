@@ -120,7 +120,7 @@ seen(State) -> tick(note(look(State))).
 tick(#state{retries = Left} = State) when Left > 0 ->
     again(State#state{retries = Left - 1});
 tick(#state{noted = #{is_led := true}} = State) ->
-    case todana_read_index:is_silent(?LATE_MS) of
+    case todana_leader_proof:is_silent(?LATE_MS) of
         true -> again(State);
         false -> State
     end;
@@ -220,4 +220,4 @@ position(Node, Nodes) ->
 -spec is_reachable(node()) -> boolean().
 is_reachable(Leader) ->
     lists:member(Leader, [node() | nodes()]) andalso
-        not todana_read_index:is_silent(?SILENT_MS).
+        not todana_leader_proof:is_silent(?SILENT_MS).

@@ -9,8 +9,6 @@
 -behaviour(gen_server).
 
 -export([start_link/0, run/0]).
-%% Called in the process that applies the log
--export([begin_digest/2]).
 %% Called by other nodes
 -export([await/2, has_begun/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
@@ -152,11 +150,6 @@ verb(_, _OfOne, OfSeveral) -> OfSeveral.
 -spec names([node()]) -> iodata().
 names(Nodes) -> lists:join(", ", [atom_to_list(Node) || Node <- Nodes]).
 
--doc "Takes the view. The process that applies the log does not wait.".
--spec begin_digest(reference(), pos_integer()) -> ok.
-begin_digest(Ref, Index) ->
-    gen_server:cast(?MODULE, {digest, Ref, Index, todana_nif:group_digest()}).
-
 -doc "The outcome of a comparison in this node; `later' if it takes longer.".
 -spec await(reference(), timeout()) -> outcome() | later.
 await(Ref, TimeoutMs) ->
@@ -197,6 +190,7 @@ handle_call({await, Ref, TimeoutMs}, From, State) ->
     Waiting = [{Ref, From} | State#state.waiting],
     {noreply, State#state{waiting = Waiting}}.
 
+%% `todana_machine' takes the view, in the process that applies the log.
 -spec handle_cast(term(), #state{}) -> {noreply, #state{}}.
 handle_cast({digest, Ref, Index, {ok, Digest}}, State) ->
     Keeper = self(),

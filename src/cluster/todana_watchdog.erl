@@ -92,7 +92,7 @@ handle_info(_Message, State) ->
 look(#state{silence = Before} = State) ->
     NowMs = now_ms(),
     Facts = (todana_members:facts())#{
-        now_ms => NowMs, answered_ms => todana_read_index:answered_ms()
+        now_ms => NowMs, answered_ms => todana_leader_proof:answered_ms()
     },
     Silence = todana_silence:look(Facts, Before),
     New = tick(todana_silence:is_missed(NowMs, Silence), State#state{

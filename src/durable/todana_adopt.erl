@@ -19,7 +19,7 @@
     ok | {error, todana_log_problem:problem()}.
 server(#{server_dir := Server} = Opened) ->
     Config = filename:join(Server, "config"),
-    Id = todana_ra:server(),
+    Id = todana_ra_server:address(),
     case todana_small_file:read_terms(Config) of
         {ok, [#{id := Id}]} ->
             ok;
@@ -124,6 +124,6 @@ snapshot(Directory, Old, New) ->
 %% The only member has voted for nobody else.
 -spec vote(file:filename()) -> ok | {error, todana_log_problem:problem()}.
 vote(Server) ->
-    todana_ra_files:forget_vote(
+    todana_ra_meta:forget_vote(
         filename:dirname(Server), list_to_binary(filename:basename(Server))
     ).

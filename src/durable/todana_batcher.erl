@@ -17,11 +17,9 @@
 -moduledoc false.
 -behaviour(gen_server).
 
--export([start_link/0, key/0, oldest_ms/0, in_flight_max/0]).
+-export([start_link/1, key/0, oldest_ms/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
-%% `todana_log_tail' depends on it: what is behind more batches is confirmed.
--define(IN_FLIGHT_MAX, 4).
 %% The group remembers the sequences of the last 64 batches, and gives up one
 %% that comes later (native/group/src/origins.rs).
 -define(APART_MAX, 60).
@@ -40,7 +38,10 @@
 %% is neither done nor refused.
 -define(LOOK_AFTER_MS, 50).
 
+-type busy() :: [fun((Leader :: node()) -> ok)].
+
 -record(state, {
+    busy :: busy(),
     in_flight :: non_neg_integer(),
     %% The sequence that was taken last.
     last = 0 :: non_neg_integer(),
@@ -72,18 +73,17 @@
     pause_ms = ?RESEND_AFTER_MS :: pos_integer()
 }).
 
--doc "Starts the process. The table of its name exists.".
--spec start_link() -> gen_server:start_ret().
-start_link() ->
-    gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
+-doc """
+Starts the process. The table of its name exists. It calls the functions
+`Busy` with the node that leads, when the log grows after a pause.
+""".
+-spec start_link(busy()) -> gen_server:start_ret().
+start_link(Busy) ->
+    gen_server:start_link({local, ?MODULE}, ?MODULE, Busy, []).
 
 -doc "The position of the key in the table.".
 -spec key() -> pos_integer().
 key() -> #batch.sequence.
-
--doc "How many batches are on their way at once.".
--spec in_flight_max() -> pos_integer().
-in_flight_max() -> ?IN_FLIGHT_MAX.
 
 -doc "How long the oldest batch has been on its way; 0 if there is none.".
 -spec oldest_ms() -> non_neg_integer().
@@ -97,8 +97,8 @@ oldest_ms() ->
 -spec older(#batch{}, integer()) -> integer().
 older(#batch{first_sent_ms = Ms}, Oldest) -> min(Ms, Oldest).
 
--spec init([]) -> {ok, #state{}}.
-init([]) ->
+-spec init(busy()) -> {ok, #state{}}.
+init(Busy) ->
     _ = process_flag(message_queue_data, off_heap),
     %% A leader that hangs must not make it hang, too: the next one is asked.
     _ = process_flag(async_dist, true),
@@ -115,7 +115,9 @@ init([]) ->
      || Sequence <- todana_nif:group_in_flight() -- Known
     ],
     _ = [send(Batch, leader()) || Batch <- batches()],
-    {ok, go_on(#state{in_flight = length(Known), tick_ms = TickMs})}.
+    {ok, go_on(#state{
+        busy = Busy, in_flight = length(Known), tick_ms = TickMs
+    })}.
 
 -spec handle_call(term(), gen_server:from(), #state{}) ->
     {reply, ok, #state{}}.
@@ -223,14 +225,14 @@ go_on(State) -> tick(relay(fill(State))).
 relay(#state{relay = Relay} = State) ->
     NowMs = now_ms(),
     InFlight = entries(NowMs, State),
-    case InFlight < ?IN_FLIGHT_MAX andalso
+    case InFlight < todana_ra_server:in_flight_max() andalso
         todana_relay:is_due(InFlight, NowMs, Relay)
     of
         true ->
             {Owners, Batches, Taken} = todana_relay:take(0, Relay),
             {Number, Numbered} = todana_relay:number(Taken),
             Entry = todana_relay:entry(Batches),
-            ok = todana_ra:pipeline(leader(), {b, Entry}, Number),
+            ok = todana_ra_server:pipeline(leader(), {b, Entry}, Number),
             relay(State#state{
                 relay = todana_relay:sent(Number, Owners, NowMs, Numbered),
                 has_taken = true
@@ -257,10 +259,10 @@ tick(State) ->
     tick_later(State).
 
 -spec tick_later(#state{}) -> #state{}.
-tick_later(#state{tick_ms = TickMs} = State) ->
+tick_later(#state{tick_ms = TickMs, busy = Busy} = State) ->
     _ = erlang:send_after(TickMs, self(), tick),
-    ok = todana_group:busy(),
-    ok = todana_copies:busy(leader()),
+    Leader = leader(),
+    ok = lists:foreach(fun(Tell) -> Tell(Leader) end, Busy),
     State#state{is_ticking = true, has_taken = false}.
 
 -spec fill(#state{}) -> #state{}.
@@ -277,8 +279,9 @@ fill(#state{last = Last} = State) ->
 %% other members wait, they have half of the places.
 -spec has_place(integer(), #state{}) -> boolean().
 has_place(NowMs, #state{in_flight = InFlight, relay = Relay} = State) ->
-    entries(NowMs, State) < ?IN_FLIGHT_MAX andalso
-        (InFlight < ?IN_FLIGHT_MAX div 2 orelse todana_relay:is_empty(Relay)).
+    Max = todana_ra_server:in_flight_max(),
+    entries(NowMs, State) < Max andalso
+        (InFlight < Max div 2 orelse todana_relay:is_empty(Relay)).
 
 -spec fill(integer(), #state{}) -> #state{}.
 fill(NowMs, #state{looked_ms = LookedMs} = State) when
@@ -334,7 +337,7 @@ first_send(#batch{sequence = Sequence, bytes = Bytes} = Batch, Leader,
         false -> todana_relay:entry(Batches)
     end,
     ok = keep(Batch, Leader),
-    ok = todana_ra:pipeline(Leader, {b, Entry}, Sequence),
+    ok = todana_ra_server:pipeline(Leader, {b, Entry}, Sequence),
     State#state{
         relay = todana_relay:sent(Sequence, Owners, now_ms(), Rest),
         is_marked = IsMarked orelse Marks
@@ -349,7 +352,7 @@ send(#batch{sequence = Sequence, bytes = Bytes} = Batch, Leader) ->
     ok = keep(Batch, Leader),
     case Leader =/= node() andalso todana_relay:is_allowed() of
         true -> todana_relay:send(Leader, Sequence, Bytes);
-        false -> todana_ra:pipeline(Leader, {b, Bytes}, Sequence)
+        false -> todana_ra_server:pipeline(Leader, {b, Bytes}, Sequence)
     end.
 
 -spec keep(#batch{}, node()) -> ok.

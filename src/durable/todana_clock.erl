@@ -15,12 +15,12 @@
 -moduledoc false.
 -behaviour(gen_server).
 
--export([start_link/0, begin_time/1, info/0, set/0, median/1]).
+-export([start_link/1, begin_time/1, info/0, set/0, median/1]).
 %% Other nodes call it.
 -export([clocks/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
--export_type([info/0]).
+-export_type([info/0, voters/0]).
 
 %% While the clock is being corrected, it moves in steps of this time.
 -define(STEP_MS, 100).
@@ -36,7 +36,10 @@
 %% The first format of the log in which its time can be set.
 -define(FORMAT, 4).
 
+-type voters() :: fun(([node()]) -> [node()]).
+
 -record(state, {
+    voters :: voters(),
     %% The members' wall clocks minus this node's monotonic clock, and when
     %% they came.
     walls = #{} :: #{node() => {integer(), HeardMs :: integer()}},
@@ -58,9 +61,10 @@
     clock_early_ms := integer()
 }.
 
--doc "Starts the process.".
--spec start_link() -> gen_server:start_ret().
-start_link() -> gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
+-doc "Starts the process. `Voters` says which ones of these members vote.".
+-spec start_link(voters()) -> gen_server:start_ret().
+start_link(Voters) ->
+    gen_server:start_link({local, ?MODULE}, ?MODULE, Voters, []).
 
 -doc "The time of the log; empty while this node does not know it.".
 -spec info() -> info() | #{}.
@@ -168,10 +172,10 @@ clocks() -> {todana_nif:group_clock(), wall_ms()}.
 
 %% --------------------------------------------------------------- process ---
 
--spec init([]) -> {ok, #state{}}.
-init([]) ->
+-spec init(voters()) -> {ok, #state{}}.
+init(Voters) ->
     self() ! beat,
-    {ok, #state{}}.
+    {ok, #state{voters = Voters}}.
 
 -spec handle_call(term(), gen_server:from(), #state{}) ->
     {reply, ok, #state{}}.
@@ -207,23 +211,23 @@ correct(State) ->
     State#state{is_correcting = IsWrong}.
 
 -spec lead(time() | unknown, #state{}) -> #state{}.
-lead({Era, NowMs, _}, #state{walls = Walls} = State) ->
+lead({Era, NowMs, _}, State) ->
     case todana_data_dir:opened() of
         #{cluster := none} ->
             ok = todana_nif:group_clock_early(early(NowMs - wall_ms()));
         #{} ->
             _ = todana_members:leader() =:= node() andalso
-                lead_others(Era, NowMs, Walls)
+                lead_others(Era, NowMs, State)
     end,
     State;
 lead(unknown, State) ->
     State.
 
--spec lead_others(non_neg_integer(), integer(), map()) -> ok.
-lead_others(Era, NowMs, Walls) ->
+-spec lead_others(non_neg_integer(), integer(), #state{}) -> ok.
+lead_others(Era, NowMs, #state{walls = Walls, voters = OfMembers}) ->
     AtMs = monotonic_ms(),
     Others = lists:delete(node(), todana_members:known()),
-    Voters = todana_cluster_map:voters([node() | Others]),
+    Voters = OfMembers([node() | Others]),
     Later = [wall_ms() - NowMs | [
         FromMs + AtMs - NowMs
      || Node := {FromMs, HeardMs} <- Walls,

@@ -13,7 +13,7 @@
 -moduledoc false.
 -behaviour(gen_server).
 
--export([start_link/1, check/0, has_room/0, sync/0, on_disk/2, info/0]).
+-export([start_link/2, check/0, has_room/0, sync/0, on_disk/2, info/0]).
 %% Processes
 -export([sync_and_exit/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
@@ -32,9 +32,12 @@
 %% The note of the directory whose free space is looked at, and of the bytes.
 -define(LOOKED_AT, looked_at).
 
+-type report() :: fun((todana_disk_space:room()) -> ok).
+
 -record(state, {
     opened :: todana_data_dir:opened(),
     reserve :: auto | non_neg_integer(),
+    report :: report(),
     free_bytes = unknown :: unknown | non_neg_integer(),
     reserve_bytes = 0 :: non_neg_integer(),
     %% The process that synchronizes, the callers that wait for it, and those
@@ -53,10 +56,10 @@
     relief = none :: none | non_neg_integer()
 }).
 
--doc "Starts the process.".
--spec start_link(auto | non_neg_integer()) -> gen_server:start_ret().
-start_link(Reserve) ->
-    gen_server:start_link({local, ?MODULE}, ?MODULE, Reserve, []).
+-doc "Starts the process. It calls `Report` after each look at the free space.".
+-spec start_link(auto | non_neg_integer(), report()) -> gen_server:start_ret().
+start_link(Reserve, Report) ->
+    gen_server:start_link({local, ?MODULE}, ?MODULE, {Reserve, Report}, []).
 
 -doc "Looks at the free space soon.".
 -spec check() -> ok.
@@ -101,13 +104,14 @@ info() ->
         exit:_ -> #{}
     end.
 
--spec init(auto | non_neg_integer()) -> {ok, #state{}}.
-init(Reserve) ->
+-spec init({auto | non_neg_integer(), report()}) -> {ok, #state{}}.
+init({Reserve, Report}) ->
     self() ! beat,
     Lost = todana_group_notes:kept(?LOST, []),
     {ok, #state{
         opened = todana_data_dir:opened(),
         reserve = Reserve,
+        report = Report,
         progress = todana_disk_sync:new(Lost)
     }}.
 
@@ -177,7 +181,7 @@ look(#state{opened = #{class_dir := Directory, data_dir := DataDir}} = State) ->
                 _ -> todana_disk_space:floor_bytes(Facts)
             end,
             ok = todana_group_notes:keep(?LOOKED_AT, {Name, Needed}),
-            ok = todana_group:room(Room),
+            ok = (State#state.report)(Room),
             relieve(Relief, Facts, shrink(State#state{
                 free_bytes = Free, reserve_bytes = Reserve
             }));
@@ -204,7 +208,7 @@ relieve(snapshot, Facts, #state{relieved_ms = LastMs} = State) ->
         todana_disk_space:has_shrunk(Bytes, Facts),
     case IsDue andalso todana_nif:durable_state() =/= closed of
         true ->
-            case todana_group:snapshot() of
+            case todana_snapshots:request() of
                 ok ->
                     logger:notice(
                         "todana: the disk is nearly full; a snapshot is "
@@ -275,7 +279,7 @@ synced({Us, {ok, Progress}}, #state{sync_us = All} = State) ->
 synced({_Us, {{failed, Failed}, Progress}}, State) ->
     #state{opened = #{durability := Durability}} = State,
     logger:error("todana: fdatasync of the log failed: ~0tp", [Failed]),
-    todana_ra:roll_over(Durability),
+    todana_ra_system:roll_over(Durability),
     {{error, Failed}, with_progress(Progress, State)};
 synced({_Us, {{error, Reason}, Progress}}, State) ->
     {{error, Reason}, with_progress(Progress, State)};

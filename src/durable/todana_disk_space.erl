@@ -10,7 +10,7 @@
 
 -export([facts/2, reserve/1, floor_bytes/1, judge/1, has_shrunk/2]).
 
--export_type([facts/0, relief/0]).
+-export_type([facts/0, relief/0, room/0]).
 
 %% A full file of the log and its successor.
 -define(RESERVED_FILES, 2).
@@ -35,6 +35,8 @@
     snapshot_in_progress := boolean()
 }.
 -type relief() :: snapshot | none.
+%% All writes are accepted, only removals, or nothing; and why.
+-type room() :: ok | {removals | low, string()}.
 
 -doc "The facts, with a reserve of 0.".
 -spec facts(file:filename(), non_neg_integer()) -> facts().
@@ -47,8 +49,8 @@ facts(DataDir, Free) ->
         data_bytes => DataBytes,
         log_bytes => LogBytes,
         snapshot_bytes => todana_group_notes:last_bytes(),
-        file_bytes => todana_ra:wal_bytes_max(),
-        snapshot_in_progress => todana_group:is_snapshot_in_progress()
+        file_bytes => todana_ra_system:log_file_bytes_max(),
+        snapshot_in_progress => todana_snapshots:is_in_progress()
     }.
 
 -doc "The bytes that must be free by default.".
@@ -57,7 +59,7 @@ reserve(#{data_bytes := DataBytes, file_bytes := FileBytes}) ->
     ?RESERVED_FILES * FileBytes + DataBytes.
 
 -doc "Whether there is room, and if not, what would make some.".
--spec judge(facts()) -> {todana_group:room(), relief()}.
+-spec judge(facts()) -> {room(), relief()}.
 judge(#{free := Free, reserve := Reserve}) when Free >= Reserve ->
     {ok, none};
 judge(#{data_dir := DataDir, free := Free, reserve := Reserve} = Facts) ->

@@ -136,13 +136,12 @@ be read.
 await_tables() ->
     case todana_nif:durable_state() of
         closed ->
-            case todana_group:info() of
-                %% Not one of a process that is being started again.
-                #{state := failed, data_dir := _} ->
-                    {badarg, 0, recovering};
-                #{} ->
+            case todana_group_notes:failure() of
+                none ->
                     timer:sleep(?RECOVERY_PAUSE_MS),
-                    await_tables()
+                    await_tables();
+                _ ->
+                    {badarg, 0, recovering}
             end;
         _ ->
             ok

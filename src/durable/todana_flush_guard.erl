@@ -65,7 +65,7 @@ end_copies(Writer) ->
 -spec init(todana_data_dir:durability()) -> {ok, state()}.
 init(Durability) ->
     Names = maps:with(
-        [log_ets, log_sup, segment_writer], todana_ra:names(Durability)
+        [log_ets, log_sup, segment_writer], todana_ra_system:names(Durability)
     ),
     {ok, look(#{names => Names, watched => #{}, timer => none})}.
 

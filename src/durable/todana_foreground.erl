@@ -1,82 +1,27 @@
-%% A node that was started by the command line: it ends if its durable databases
-%% cannot serve.
+%% Reports why the log does not start to the process that the command line has.
 %%
-%% A process waits for the reasons that `todana_group' reports, and for the end
-%% of the application. In a node of somebody else there is no such process: the
-%% databases fail there, and the node goes on.
+%% That process ends the node: `todana_serving'. In a node of somebody else
+%% there is none: the databases fail there, and the node goes on.
 -module(todana_foreground).
 -moduledoc false.
 
--export([start/0, is_starting/0, when_serving/1]).
--export([failed/3]).
+-export([is_starting/0, failed/3, is_over/2]).
 
 -export_type([failure/0]).
 
 %% No later attempt can succeed; the disk is full; or the cause may go away.
 -type failure() :: final | full | passing.
-%% Processes
--export([watch/0, await_and_do/1]).
 
 %% Of attempts to start the log before it has served: about two minutes.
 -define(ATTEMPTS_MAX, 9).
 %% The same if the disk is full: eight seconds. Another program may be about to
 %% free space, but this one does not.
 -define(ATTEMPTS_MAX_FULL, 5).
--define(POLL_MS, 10).
--define(PROGRESS_EVERY_MS, 5_000).
-
--doc "Starts the process. Called before the application is started.".
--spec start() -> ok.
-start() ->
-    Pid = spawn(?MODULE, watch, []),
-    true = register(?MODULE, Pid),
-    ok.
 
 -doc "Whether the command line starts the application.".
 -spec is_starting() -> boolean().
 is_starting() ->
     whereis(?MODULE) =/= undefined.
-
--doc """
-Calls this fun once the durable databases can be read and written, or only read
-because the disk has no room. Logs the progress until then. Returns at once.
-""".
--spec when_serving(fun(() -> ok)) -> ok.
-when_serving(Do) ->
-    ?MODULE ! started,
-    _ = spawn(?MODULE, await_and_do, [Do]),
-    ok.
-
--spec await_and_do(fun(() -> ok)) -> ok.
-await_and_do(Do) ->
-    ok = await_serving(erlang:monotonic_time(millisecond)),
-    ?MODULE ! serving,
-    Do().
-
-%% Without the application the node is about to end.
--spec await_serving(integer()) -> ok.
-await_serving(LoggedMs) ->
-    case {whereis(todana_sup), todana_nif:durable_state()} of
-        {Pid, State} when is_pid(Pid), State =/= closed ->
-            ok;
-        _ ->
-            timer:sleep(?POLL_MS),
-            await_serving(progress(LoggedMs))
-    end.
-
--spec progress(integer()) -> integer().
-progress(LoggedMs) ->
-    NowMs = erlang:monotonic_time(millisecond),
-    case NowMs - LoggedMs >= ?PROGRESS_EVERY_MS andalso todana_status:info() of
-        false ->
-            LoggedMs;
-        #{state := recovering, progress := Percent} ->
-            logger:notice("todana: the durable databases are being read, ~b %",
-                          [Percent]),
-            NowMs;
-        #{} ->
-            NowMs
-    end.
 
 -doc """
 Called with each failure of the log to start. `true` if the node ends for that
@@ -89,61 +34,11 @@ failed(Sentence, Failure, Attempts) ->
             false;
         Pid ->
             Pid ! {failed, Sentence, Failure, Attempts},
-            Failure =:= final orelse Attempts >= attempts_max(Failure)
+            is_over(Failure, Attempts)
     end.
 
--spec attempts_max(full | passing) -> pos_integer().
-attempts_max(full) -> ?ATTEMPTS_MAX_FULL;
-attempts_max(passing) -> ?ATTEMPTS_MAX.
-
-%% --------------------------------------------------------------- process ---
-
--spec watch() -> no_return().
-watch() -> watch(starting).
-
--spec watch(starting | serving) -> no_return().
-watch(State) ->
-    receive
-        started ->
-            _ = monitor(process, todana_sup),
-            watch(State);
-        %% From here on reads go on without the log, and `todana_group'
-        %% reports failures itself.
-        serving ->
-            true = unregister(?MODULE),
-            watch(serving);
-        {failed, Sentence, final, _Attempts} ->
-            stop(Sentence);
-        {failed, Sentence, Failure, Attempts} when State =:= starting ->
-            case Attempts >= attempts_max(Failure) of
-                true ->
-                    stop(io_lib:format("~ts (~b attempts)",
-                                       [Sentence, Attempts]));
-                false ->
-                    watch(State)
-            end;
-        {'DOWN', _, process, _, Reason} ->
-            ended(Reason);
-        _ ->
-            watch(State)
-    end.
-
--spec stop(iodata()) -> no_return().
-stop(Sentence) ->
-    %% What follows are reports of the same failure.
-    ok = logger:set_primary_config(level, none),
-    ok = todana_log:flush(),
-    io:put_chars(standard_error, ["todana: ", Sentence, $\n]),
-    halt(1).
-
-%% Ends the emulator if the application has ended by itself.
--spec ended(term()) -> ok.
-ended(Reason) ->
-    case init:get_status() of
-        {stopping, _} ->
-            ok;
-        _ ->
-            logger:error("todana: the server has ended: ~0tp", [Reason]),
-            ok = todana_log:flush(),
-            halt(1)
-    end.
+-doc "Whether the node ends after this number of attempts.".
+-spec is_over(failure(), pos_integer()) -> boolean().
+is_over(final, _Attempts) -> true;
+is_over(full, Attempts) -> Attempts >= ?ATTEMPTS_MAX_FULL;
+is_over(passing, Attempts) -> Attempts >= ?ATTEMPTS_MAX.

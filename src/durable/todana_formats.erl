@@ -12,9 +12,10 @@
 -module(todana_formats).
 -moduledoc false.
 
--export([newest/0, common/0, renew/0, admit/1, allowed/3]).
+-export([newest/0, common/0, renew/0, allowed/3]).
 
--define(TIMEOUT_MS, 5_000).
+%% The table in which the members announce it: `todana_cluster_map'.
+-define(MAP, ~"todana_cluster_map").
 %% Of a version that announces nothing.
 -define(FIRST, 1).
 %% From this one on, a format is used as soon as it may be, and not only for new
@@ -45,13 +46,22 @@ renew() ->
             ok;
         {#{}, {ok, Nodes}} ->
             Formats = [
-                todana_cluster_map:format(Node, ?FIRST)
+                announced(Node)
              || Node <- Nodes, Node =/= node()
             ],
             Common = lists:min([newest() | Formats]),
             todana_nif:group_common_format(
                 allowed(Common, length(Nodes), for_ms(Common))
             )
+    end.
+
+%% By its entry in the map, which can be read before the records may be.
+-spec announced(node()) -> pos_integer().
+announced(Node) ->
+    Key = term_to_binary({node, Node}, [deterministic]),
+    case todana_nif:durable_record(?MAP, Key) of
+        none -> ?FIRST;
+        Bytes -> maps:get(format, todana_codec:decode(Bytes), ?FIRST)
     end.
 
 -doc """
@@ -78,20 +88,4 @@ for_ms(Common) ->
         _ ->
             ok = persistent_term:put(?MODULE, {Common, NowMs}),
             0
-    end.
-
--doc """
-Whether a node may become a member; if so, it is in the map from now on, so that
-a new member of the present version keeps no command from the others.
-""".
--spec admit(node()) -> ok | {error, term()}.
-admit(Node) ->
-    Common = common(),
-    try erpc:call(Node, ?MODULE, newest, [], ?TIMEOUT_MS) of
-        Format when Format >= Common -> todana_cluster_map:expect(Node, Format);
-        Format -> {error, {reads, Format}}
-    catch
-        error:{exception, undef, _} when Common =:= ?FIRST -> ok;
-        error:{exception, undef, _} -> {error, {reads, ?FIRST}};
-        error:{erpc, Reason} -> {error, Reason}
     end.

@@ -14,13 +14,10 @@
 -moduledoc false.
 -behaviour(gen_server).
 
--export([start_link/1, info/0, snapshot/0, snapshot_wait/1, sync/0]).
--export([room/1, busy/0, is_snapshot_in_progress/0]).
+-export([start_link/2, info/0, room/1, busy/1]).
 %% Processes
--export([start_and_exit/1, ask_and_exit/1]).
+-export([start_and_exit/2, ask_and_exit/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
-
--export_type([room/0]).
 
 %% The name of the process that starts the server.
 -define(STARTING, todana_group_start).
@@ -41,11 +38,9 @@
 -define(NO_LEADER,
     "no leader: this node does not reach a majority of its cluster").
 
-%% Only removals are accepted, or nothing.
--type room() :: ok | {removals | low, string()}.
-
 -record(state, {
     durability :: todana_data_dir:durability(),
+    guard :: todana_ra:guard(),
     %% The process that starts the server.
     starter = none :: none | pid(),
     %% The process that waits for the server's answer.
@@ -56,7 +51,7 @@
     attempts = 0 :: non_neg_integer(),
     %% The load of the databases that the server's answer was about.
     answered = none :: none | non_neg_integer(),
-    room = ok :: room(),
+    room = ok :: todana_disk_space:room(),
     oldest_ms = 0 :: non_neg_integer(),
     reason = "" :: string(),
     %% The load that is read while the log does not run.
@@ -67,10 +62,11 @@
     is_marking = false :: boolean()
 }).
 
--doc "Starts the process; it starts the log.".
--spec start_link(todana_data_dir:durability()) -> gen_server:start_ret().
-start_link(Durability) ->
-    gen_server:start_link({local, ?MODULE}, ?MODULE, Durability, []).
+-doc "Starts the process; it starts the log, if the guard permits that.".
+-spec start_link(todana_data_dir:durability(), todana_ra:guard()) ->
+    gen_server:start_ret().
+start_link(Durability, Guard) ->
+    gen_server:start_link({local, ?MODULE}, ?MODULE, {Durability, Guard}, []).
 
 -doc "State and figures.".
 -spec info() -> map().
@@ -81,52 +77,26 @@ info() ->
         exit:_ -> #{state => failed, reason => "todana_group does not answer"}
     end.
 
--doc "Asks for a snapshot.".
--spec snapshot() -> ok | {error, busy | recovering}.
-snapshot() ->
-    case {is_snapshot_in_progress(), todana_ra:is_running()} of
-        {true, _} -> {error, busy};
-        {false, true} -> todana_ra:pipeline(snapshot);
-        {false, false} -> {error, recovering}
-    end.
-
--doc "Whether one is being written.".
--spec is_snapshot_in_progress() -> boolean().
-is_snapshot_in_progress() ->
-    todana_group_notes:kept(snapshot_in_progress, false) =/= false.
-
--doc "Takes a snapshot, and returns when it is on disk.".
--spec snapshot_wait(timeout()) -> ok | {error, term()}.
-snapshot_wait(TimeoutMs) ->
-    Before = todana_group_notes:attempts(),
-    case snapshot() of
-        ok -> todana_group_notes:await_attempt(Before, TimeoutMs);
-        {error, Reason} -> {error, Reason}
-    end.
-
--doc "Returns when everything that was acknowledged before is on disk.".
--spec sync() -> ok | {error, term()}.
-sync() -> todana_disk:sync().
-
 -doc "The disk has room for the log, or not.".
--spec room(room()) -> ok.
+-spec room(todana_disk_space:room()) -> ok.
 room(Room) -> gen_server:cast(?MODULE, {room, Room}).
 
 -doc "The log grows, after a pause.".
--spec busy() -> ok.
-busy() ->
+-spec busy(Leader :: node()) -> ok.
+busy(_Leader) ->
     _ = [Pid ! busy || Pid <- [whereis(?MODULE)], is_pid(Pid)],
     ok.
 
 %% --------------------------------------------------------------- process ---
 
--spec init(todana_data_dir:durability()) -> {ok, #state{}}.
-init(Durability) ->
+-spec init({todana_data_dir:durability(), todana_ra:guard()}) ->
+    {ok, #state{}}.
+init({Durability, Guard}) ->
     _ = process_flag(trap_exit, true),
     ok = todana_nif:group_gate(closed, <<>>, 0),
     self() ! start,
     self() ! beat,
-    {ok, #state{durability = Durability}}.
+    {ok, #state{durability = Durability, guard = Guard}}.
 
 -spec handle_call(info, gen_server:from(), #state{}) ->
     {reply, map(), #state{}}.
@@ -134,18 +104,17 @@ handle_call(info, _From, State) ->
     New = forget_load(State),
     {reply, describe(New), New}.
 
--spec handle_cast({room, room()}, #state{}) -> {noreply, #state{}}.
+-spec handle_cast({room, todana_disk_space:room()}, #state{}) ->
+    {noreply, #state{}}.
 handle_cast({room, Room}, State) ->
     ok = todana_group_notes:log_room(State#state.room, Room),
     {noreply, set_gate(State#state{room = Room})}.
 
 -spec handle_info(term(), #state{}) -> {noreply, #state{}}.
-handle_info(start, #state{starter = none} = State) ->
+handle_info(start, #state{starter = none, guard = Guard} = State) ->
     Opened = todana_data_dir:opened(),
     ok = todana_group_notes:forget_failure(),
-    {Pid, _} = spawn_monitor(
-        ?MODULE, start_and_exit, [Opened]
-    ),
+    {Pid, _} = spawn_monitor(?MODULE, start_and_exit, [Opened, Guard]),
     {noreply, State#state{starter = Pid}};
 handle_info({'DOWN', _, process, Pid, Result}, #state{starter = Pid} = State) ->
     New = State#state{starter = none},
@@ -169,7 +138,7 @@ handle_info({'DOWN', Server, process, _, Reason}, #state{
         served = served(State)
     }};
 handle_info(look, #state{starter = none, server = none} = State) ->
-    case todana_ra:is_running() of
+    case todana_ra_server:is_running() of
         true -> {noreply, watch(State)};
         false -> {noreply, again(State#state.reason, State)}
     end;
@@ -241,7 +210,7 @@ mark_later(State) ->
 
 -spec watch(#state{}) -> #state{}.
 watch(#state{server = none} = State) ->
-    {Name, _} = todana_ra:server(),
+    {Name, _} = todana_ra_server:address(),
     State#state{server = monitor(process, Name)};
 watch(State) ->
     State.
@@ -262,7 +231,7 @@ forget_load(#state{answered = Load} = State) ->
 remind(#state{answered = none, asker = none, server = Server} = State) when
     Server =/= none
 ->
-    _ = spawn(fun todana_ra:begin_election/0),
+    _ = spawn(fun todana_members:begin_election/0),
     ask(State);
 remind(State) ->
     State.
@@ -284,10 +253,11 @@ ask_server(State) ->
     {Pid, _} = spawn_monitor(?MODULE, ask_and_exit, [Load]),
     State#state{asker = Pid}.
 
--spec start_and_exit(todana_data_dir:opened()) -> no_return().
-start_and_exit(Opened) ->
+-spec start_and_exit(todana_data_dir:opened(), todana_ra:guard()) ->
+    no_return().
+start_and_exit(Opened, Guard) ->
     ok = await_others(),
-    exit({started, todana_ra:start(Opened)}).
+    exit({started, todana_ra:start(Opened, Guard)}).
 
 %% The group may have been killed, and the process that it had started goes on.
 %% It would remove files that it takes for what a crash has left, such as a file
@@ -308,12 +278,12 @@ await_others() ->
 -spec reached(todana_data_dir:opened()) ->
     {ok, non_neg_integer()} | {error, term()}.
 reached(#{cluster := none, forced := true}) ->
-    case todana_alone:detach() of
-        ok -> todana_ra:ask(?ASK_TIMEOUT_MS);
+    case todana_detach:detach() of
+        ok -> todana_ra_server:ask(?ASK_TIMEOUT_MS);
         {error, Sentence} -> {error, {alone, lists:flatten(Sentence)}}
     end;
 reached(#{cluster := none}) ->
-    todana_ra:ask(?ASK_TIMEOUT_MS);
+    todana_ra_server:ask(?ASK_TIMEOUT_MS);
 reached(#{}) ->
     maybe
         {ok, Index} ?= todana_members:read_index(
@@ -331,7 +301,7 @@ reached(#{}) ->
 caught_up(Index) ->
     maybe
         {error, timeout} ?= todana_members:await(Index, ?CATCH_UP_MS),
-        {ok, _} ?= todana_ra:ask(?ASK_TIMEOUT_MS),
+        {ok, _} ?= todana_ra_server:ask(?ASK_TIMEOUT_MS),
         todana_members:await(Index, ?ASK_TIMEOUT_MS)
     end.
 
@@ -352,7 +322,7 @@ ask_and_exit(Load) ->
 
 -spec last_detachment(todana_data_dir:opened()) -> ok.
 last_detachment(#{cluster := none, forced := true}) ->
-    _ = spawn(fun todana_alone:detach_for_good/0),
+    _ = spawn(fun todana_detach:detach_for_good/0),
     ok;
 last_detachment(#{}) ->
     ok.
@@ -461,7 +431,7 @@ gate(#state{room = {low, Sentence}}) ->
     {read_only, Sentence};
 gate(#state{room = Room, oldest_ms = Ms}) ->
     %% Without a leader no write is answered, so this is the reason to state.
-    case todana_read_index:is_silent(?SILENT_AFTER_MS) of
+    case todana_leader_proof:is_silent(?SILENT_AFTER_MS) of
         true ->
             {no_leader, ?NO_LEADER};
         false when Ms > ?STUCK_AFTER_MS ->
@@ -490,7 +460,7 @@ describe(#state{durability = Durability} = State) ->
         state => Word,
         durability => Durability,
         data_dir => DataDir,
-        snapshot_in_progress => is_snapshot_in_progress()
+        snapshot_in_progress => todana_snapshots:is_in_progress()
     },
     Clock = differs(todana_clock:info()),
     maps:merge(Figures, maps:merge(todana_disk:info(), maps:merge(
@@ -525,7 +495,7 @@ is_leaderless(#state{reason = ""}) ->
             Cluster =/= none
         ->
             todana_members:leader() =:= none andalso
-                todana_read_index:is_silent(?SILENT_AFTER_MS);
+                todana_leader_proof:is_silent(?SILENT_AFTER_MS);
         #{} ->
             false
     end;

@@ -148,7 +148,7 @@ less(infinity) -> infinity;
 less(Ms) -> Ms - ?POLL_MS.
 
 -doc "Logs that the disk has become full, or has room again.".
--spec log_room(todana_group:room(), todana_group:room()) -> ok.
+-spec log_room(todana_disk_space:room(), todana_disk_space:room()) -> ok.
 log_room(ok, {_Low, Sentence}) ->
     logger:error("todana: writes are refused: ~ts", [Sentence]);
 log_room({_Low, _}, ok) ->

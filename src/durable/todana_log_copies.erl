@@ -58,7 +58,7 @@ mend(Files, Server, Durability) ->
         Directory = filename:dirname(Server),
         UId = list_to_binary(filename:basename(Server)),
         %% First: Ra would count new entries up to there as applied.
-        ok ?= todana_ra_files:forget_applied(Directory, UId),
+        ok ?= todana_ra_meta:forget_applied(Directory, UId),
         {ok, Kept} ?= cut_each(Cuts, Server, []),
         ok = report(Durability, Kept),
         [] ?= todana_log_missing:problems(Files, Server),

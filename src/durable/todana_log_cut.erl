@@ -89,7 +89,7 @@ cut(#{file := File, offset := Offset, later := Later}, UId, What) ->
         end,
         Copy = filename:join(Kept, text("~ts", [Name])),
         ok ?= unusable(File, copy(File, From, Copy)),
-        ok ?= todana_ra_files:forget_applied(Directory, UId),
+        ok ?= todana_ra_meta:forget_applied(Directory, UId),
         ok ?= unusable(File, truncate(File, Offset)),
         {ok, [Copy | Moved]}
     end.

@@ -356,7 +356,7 @@ reason_against(always, #{lost := Lost, later := Later}) ->
             {Others, Own} = lists:partition(fun(S) -> S < 0 end, Sequences),
             span(Others) + span(Own)
     end,
-    case Batches =< todana_batcher:in_flight_max() of
+    case Batches =< todana_ra_server:in_flight_max() of
         true -> none;
         false -> io_lib:format("and ~b later batches are not", [Batches])
     end;

@@ -64,7 +64,9 @@ apply_one(#{index := Index}, {snapshot, Node}, State) ->
 apply_one(#{index := Index}, {digest, Ref}, State) ->
     ok = todana_nif:group_skip(Index),
     _ = get(todana_runs) =:= true andalso
-        todana_verify:begin_digest(Ref, Index),
+        gen_server:cast(
+            todana_verify, {digest, Ref, Index, todana_nif:group_digest()}
+        ),
     {State, ok};
 %% A question whether the group works.
 apply_one(#{index := Index}, ping, State) ->

@@ -1,15 +1,15 @@
 %% The members of the group, as Ra has them: who leads, who joins and leaves.
 %%
-%% Each function says what is true now, or does one step; todana_cluster makes
-%% whole changes of them. The group's server has the same name on every node.
+%% Each function says what is true now, or does one step; `todana_cluster' makes
+%% whole changes of them.
 -module(todana_members).
 -moduledoc false.
 
--export([server/1, leader/0, facts/0, is_elector/0, voters/1, known/0,
+-export([leader/0, facts/0, is_elector/0, voters/1, known/0,
          listed/0, connected/0, list/1, list/2, read_index/2, is_confirmed/0,
          await/2, confirmed/0, written/0, log_end/0, votes/0]).
--export([command/1, ask/1, add/2, promote/2, remove/1, elect/0, transfer/1,
-         force_alone/0, is_alone/0]).
+-export([command/1, ask/1, add/2, promote/2, remove/1]).
+-export([elect/0, begin_election/0, transfer/1, force_alone/0, is_alone/0]).
 
 -export_type([leadership/0, member/0, failure/0]).
 
@@ -34,16 +34,10 @@
 -define(CHANGE_ATTEMPTS, 50).
 -define(CHANGE_PAUSE_MS, 100).
 
--doc "The address of the group's server on a node.".
--spec server(node()) -> ra:server_id().
-server(Node) ->
-    {Name, _} = todana_ra:server(),
-    {Name, Node}.
-
 -doc "The node that leads, as far as this node knows.".
 -spec leader() -> node() | none.
 leader() ->
-    {Name, _} = todana_ra:server(),
+    {Name, _} = todana_ra_server:address(),
     case ra_leaderboard:lookup_leader(Name) of
         {_, Node} -> Node;
         undefined -> none
@@ -60,7 +54,7 @@ last entry that is committed, and the last one of this node's log.
     last_index := non_neg_integer()
 }.
 facts() ->
-    Metrics = ra:key_metrics(todana_ra:server()),
+    Metrics = ra:key_metrics(todana_ra_server:address()),
     #{
         leader =>
             case {leader(), Metrics} of
@@ -76,7 +70,7 @@ facts() ->
 -doc "Whether this node follows a leader, and may vote for another one.".
 -spec is_elector() -> boolean().
 is_elector() ->
-    case ra:key_metrics(todana_ra:server()) of
+    case ra:key_metrics(todana_ra_server:address()) of
         #{state := State, membership := voter} ->
             State =:= follower orelse State =:= await_condition;
         #{} ->
@@ -86,13 +80,13 @@ is_elector() ->
 -doc "Whether this node has a vote.".
 -spec votes() -> boolean().
 votes() ->
-    #{membership := Membership} = ra:key_metrics(todana_ra:server()),
+    #{membership := Membership} = ra:key_metrics(todana_ra_server:address()),
     Membership =:= voter.
 
 -doc "The nodes that vote, as this node's server knows them.".
 -spec voters(timeout()) -> {ok, [node()]} | failure().
 voters(TimeoutMs) ->
-    Server = todana_ra:server(),
+    Server = todana_ra_server:address(),
     try ra_server_proc:local_state_query(Server, voters, TimeoutMs) of
         {ok, Voters, _} -> {ok, [Node || {_, Node} <- Voters]};
         Failure -> failure(Failure)
@@ -115,7 +109,7 @@ connected() -> [N || N <- known(), lists:member(N, nodes())].
 -doc "The same as `known/0`, unless this node does not know it now.".
 -spec listed() -> {ok, [node()]} | unknown.
 listed() ->
-    {Name, _} = todana_ra:server(),
+    {Name, _} = todana_ra_server:address(),
     Members =
         case ra_leaderboard:lookup_members(Name) of
             [_ | _] = Led -> Led;
@@ -138,12 +132,13 @@ in_order(Nodes) ->
             true -> 2
         end
     end,
-    [server(Node) || {_, Node} <- lists:sort([{Order(N), N} || N <- Nodes])].
+    Sorted = lists:sort([{Order(Node), Node} || Node <- Nodes]),
+    [todana_ra_server:address(Node) || {_, Node} <- Sorted].
 
 %% Those in the log, while no leader is known.
 -spec own_members() -> [ra:server_id()].
 own_members() ->
-    try ra:members({local, todana_ra:server()}, ?TIMEOUT_MS) of
+    try ra:members({local, todana_ra_server:address()}, ?TIMEOUT_MS) of
         {ok, Members, _} -> Members;
         _ -> []
     catch
@@ -206,7 +201,7 @@ read_index(Nodes, TimeoutMs) ->
 own_index(TimeoutMs) ->
     case todana_nif:durable_state() of
         open -> {ok, todana_nif:group_answered()};
-        _ -> todana_ra:ask(TimeoutMs)
+        _ -> todana_ra_server:ask(TimeoutMs)
     end.
 
 -spec confirmed_index([ra:server_id()], timeout()) ->
@@ -269,7 +264,7 @@ confirmed() ->
     %% In this order: Ra lowers the other one before it applies an entry that
     %% replaces one on disk.
     Applied = todana_nif:group_applied(),
-    case ra:key_metrics(todana_ra:server()) of
+    case ra:key_metrics(todana_ra_server:address()) of
         #{last_written_index := Written} -> max(0, min(Applied, Written));
         #{} -> 0
     end.
@@ -277,7 +272,7 @@ confirmed() ->
 -doc "The last entry of this node's log that is on its disk.".
 -spec written() -> non_neg_integer().
 written() ->
-    case ra:key_metrics(todana_ra:server()) of
+    case ra:key_metrics(todana_ra_server:address()) of
         #{last_written_index := Written, snapshot_index := Snapshot} ->
             lists:max([0, Written, Snapshot]);
         #{} ->
@@ -291,7 +286,7 @@ Without a leader, a member has applied less than it has.
 -spec log_end() ->
     {Term :: non_neg_integer(), Index :: non_neg_integer()} | unknown.
 log_end() ->
-    try ra:member_overview(todana_ra:server(), ?TIMEOUT_MS) of
+    try ra:member_overview(todana_ra_server:address(), ?TIMEOUT_MS) of
         {ok, #{log := #{last_term := Term, last_index := Index}}, _} ->
             {Term, Index};
         _ ->
@@ -313,7 +308,8 @@ promote(Node, UId) -> change_vote(Node, UId, promotable).
 
 -spec change_vote(node(), binary(), non_voter | promotable) -> ok | failure().
 change_vote(Node, UId, Membership) ->
-    New = #{id => server(Node), membership => Membership, uid => UId},
+    Id = todana_ra_server:address(Node),
+    New = #{id => Id, membership => Membership, uid => UId},
     case change(fun(Servers) -> ra:add_member(Servers, New, ?TIMEOUT_MS) end) of
         {error, already_member} -> ok;
         Result -> Result
@@ -322,7 +318,7 @@ change_vote(Node, UId, Membership) ->
 -doc "Removes a member, which may be down. Removing it again is no error.".
 -spec remove(node()) -> ok | failure().
 remove(Node) ->
-    Id = server(Node),
+    Id = todana_ra_server:address(Node),
     Remove = fun(Servers) -> ra:remove_member(Servers, Id, ?TIMEOUT_MS) end,
     case change(Remove) of
         {error, not_member} -> ok;
@@ -383,10 +379,24 @@ ask(Command) ->
 -doc "Has this node ask the others for their votes.".
 -spec elect() -> ok | failure().
 elect() ->
-    try ra:trigger_election(todana_ra:server(), ?TIMEOUT_MS) of
+    try ra:trigger_election(todana_ra_server:address(), ?TIMEOUT_MS) of
         ok -> ok
     catch
         exit:Reason -> {error, Reason}
+    end.
+
+-doc """
+Makes the only member of a group its leader at once. Several decide by
+themselves: an election would end the work of the one that leads.
+""".
+-spec begin_election() -> ok.
+begin_election() ->
+    case known() of
+        [Node] when Node =:= node() ->
+            Server = todana_ra_server:address(),
+            try ra:trigger_election(Server, 1_000) catch _:_ -> ok end;
+        _ ->
+            ok
     end.
 
 -doc """
@@ -396,7 +406,7 @@ nothing until the other one leads, so that one must answer first.
 -spec transfer(node()) -> ok | failure().
 transfer(Node) ->
     case lists:member(Node, [node() | nodes()]) andalso
-        ra:ping(server(Node), ?PING_TIMEOUT_MS)
+        ra:ping(todana_ra_server:address(Node), ?PING_TIMEOUT_MS)
     of
         {pong, _} -> begin_transfer(Node);
         _ -> {error, {silent, Node}}
@@ -404,7 +414,9 @@ transfer(Node) ->
 
 -spec begin_transfer(node()) -> ok | failure().
 begin_transfer(Node) ->
-    try ra:transfer_leadership(todana_ra:server(), server(Node), ?TIMEOUT_MS) of
+    Own = todana_ra_server:address(),
+    Other = todana_ra_server:address(Node),
+    try ra:transfer_leadership(Own, Other, ?TIMEOUT_MS) of
         ok -> ok;
         already_leader -> ok;
         Failure -> failure(Failure)
@@ -415,7 +427,7 @@ begin_transfer(Node) ->
 -doc "Whether this node is the only member, by its last snapshot, too.".
 -spec is_alone() -> boolean().
 is_alone() ->
-    Own = todana_ra:server(),
+    Own = todana_ra_server:address(),
     try ra:member_overview(Own, ?TIMEOUT_MS) of
         {ok, #{
             cluster := #{Own := _} = Cluster,
@@ -432,7 +444,7 @@ is_alone() ->
 -doc "Makes this node the only member. What it does not have is lost.".
 -spec force_alone() -> ok | failure().
 force_alone() ->
-    Server = server(node()),
+    Server = todana_ra_server:address(),
     try ra_server_proc:force_shrink_members_to_current_member(Server) of
         ok -> ra:trigger_election(Server);
         Failure -> failure(Failure)

@@ -6,7 +6,7 @@
 -module(todana_ra_files).
 -moduledoc false.
 
--export([prepare/2, check_config/1, forget_applied/2, forget_vote/2]).
+-export([prepare/2, check_config/1]).
 
 -type check() :: fun((tuple()) -> boolean()).
 
@@ -80,7 +80,7 @@ check_config(Server) ->
             cluster_name := Name, machine := {module, todana_machine, #{}},
             log_init_args := #{uid := UId, snapshot_module := todana_snapshot}
         } = Terms]} ->
-            case todana_ra:is_server(Name) of
+            case todana_ra_system:is_server(Name) of
                 true -> check_members(Config, Terms);
                 false -> {error, foreign(Config)}
             end;
@@ -115,44 +115,6 @@ ensure_rows(Directory, Name, UId) ->
             fun(Row) -> is_integer(element(2, Row)) end,
             fun() -> {UId, later_term(Directory, UId), undefined, 0} end
         )
-    end.
-
--doc """
-Lets Ra find out again how much of the log is confirmed, since the log has got
-shorter. It would confirm new entries at once up to where the old log went.
-""".
--spec forget_applied(file:filename(), binary()) ->
-    ok | {error, todana_log_problem:problem()}.
-forget_applied(Directory, UId) ->
-    change_row(Directory, UId, fun({Id, Term, Vote, _}) ->
-        {Id, Term, Vote, 0}
-    end).
-
--doc "Lets the only member of a group vote again, under another name.".
--spec forget_vote(file:filename(), binary()) ->
-    ok | {error, todana_log_problem:problem()}.
-forget_vote(Directory, UId) ->
-    change_row(Directory, UId, fun({Id, Term, _, Applied}) ->
-        {Id, Term, undefined, Applied}
-    end).
-
--spec change_row(file:filename(), binary(), fun((tuple()) -> tuple())) ->
-    ok | {error, todana_log_problem:problem()}.
-change_row(Directory, UId, Change) ->
-    File = filename:join(Directory, "meta.dets"),
-    Table = make_ref(),
-    case dets:open_file(Table, [{file, File}, {repair, true}]) of
-        {ok, Table} ->
-            Result = case dets:lookup(Table, UId) of
-                [{UId, _, _, _} = Row] ->
-                    dets:insert(Table, Change(Row));
-                _ ->
-                    ok
-            end,
-            result(File, [Result, dets:close(Table)]);
-        %% `prepare' makes it again.
-        {error, _} ->
-            ok
     end.
 
 %% When Ra begins a file of the log, it notes the last index of the files before
@@ -284,13 +246,4 @@ ensure_new_row(File, Key, IsRight, Row) ->
         ok -> ensure_row(File, Key, IsRight, Row);
         {error, Reason} ->
             {error, {unusable, File, file:format_error(Reason)}}
-    end.
-
--spec result(file:filename(), [term()]) ->
-    ok | {error, todana_log_problem:problem()}.
-result(File, Results) ->
-    case [Reason || {error, Reason} <- Results] of
-        [] -> ok;
-        [Reason | _] ->
-            {error, {unusable, File, io_lib:format("~tp", [Reason])}}
     end.

@@ -67,7 +67,7 @@ is_ours() ->
         [_ | _] = Processes -> [Name || Name <- Processes, is_atom(Name)];
         _ -> []
     end,
-    lists:any(fun todana_ra:is_name/1, Own ++ Ancestors).
+    lists:any(fun todana_ra_system:is_name/1, Own ++ Ancestors).
 
 %% A message of Ra's in a process that has called it; a report of a supervisor
 %% without a name, which has the system among what its child was started with;
@@ -77,12 +77,13 @@ is_ours() ->
 is_about_ours({_Format, Arguments}, #{domain := [ra | _]}) when
     is_list(Arguments)
 ->
-    lists:any(fun todana_ra:is_name/1, [A || A <- Arguments, is_atom(A)]);
+    Names = [Argument || Argument <- Arguments, is_atom(Argument)],
+    lists:any(fun todana_ra_system:is_name/1, Names);
 is_about_ours({report, #{
     report := [{supervisor, {_Pid, ra_system_sup}} | Facts]
 }}, _Meta) ->
     todana_ra_words:names(
-        proplists:get_value(offender, Facts), fun todana_ra:is_name/1
+        proplists:get_value(offender, Facts), fun todana_ra_system:is_name/1
     );
 is_about_ours({"Error in process " ++ _, [_Pid, Reason | _]}, #{
     error_logger := #{emulator := true}

@@ -172,7 +172,7 @@ of the number of a batch.
 answer(Number, Answer, #relay{sent = Sent} = Relay) ->
     case maps:take(Number, Sent) of
         {{Owners, _}, Rest} ->
-            Server = todana_ra:server(),
+            Server = todana_ra_server:address(),
             _ = [
                 erlang:send(
                     Pid, {ra_event, Server, Answer(Sequence)}, [noconnect]

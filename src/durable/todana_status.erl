@@ -9,13 +9,14 @@
 -moduledoc false.
 -behaviour(gen_server).
 
--export([start_link/0, info/0, ask/1, plain/1]).
+-export([start_link/0, info/0, plain/1]).
+%% For `todana_status_client'
+-export([socket/1, fits/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
 -define(SOCKET, "status").
 %% Before another attempt, to synchronize the log or to accept a client.
 -define(PAUSE_MS, 1_000).
--define(ASK_TIMEOUT_MS, 10_000).
 %% Longest path of a socket on every supported system.
 -define(PATH_BYTES_MAX, 100).
 
@@ -23,7 +24,7 @@
 
 -record(state, {
     data_dir :: file:filename(),
-    %% The process that answers `ask/1', and its socket.
+    %% The process that answers clients, and its socket.
     acceptor = none :: none | {pid(), gen_tcp:socket()},
     %% The highest request such that it and all before it are done.
     done = 0 :: non_neg_integer(),
@@ -56,41 +57,6 @@ info() ->
 -spec without_process(boolean()) -> map().
 without_process(true) -> todana_group:info();
 without_process(false) -> #{state => serving, durability => none}.
-
--doc "Asks the node that uses this data directory; its JSON object.".
--spec ask(file:filename()) -> {ok, map()} | {error, string()}.
-ask(DataDir) ->
-    Path = filename:join(filename:absname(DataDir), ?SOCKET),
-    Options = [binary, {active, false}],
-    maybe
-        ok ?= fits(Path),
-        {ok, Socket} ?= gen_tcp:connect({local, Path}, 0, Options,
-                                        ?ASK_TIMEOUT_MS),
-        {ok, [_ | _] = Parts} ?= receive_all(Socket, []),
-        {ok, json:decode(iolist_to_binary(Parts))}
-    else
-        {ok, []} ->
-            {error, Path ++ ": the node closed the connection"};
-        {error, timeout} ->
-            {error, Path ++ ": the node does not answer"};
-        {error, Reason} when Reason =:= enoent; Reason =:= econnrefused ->
-            {error, unicode:characters_to_list(
-                todana_control_path:no_node(Path)
-            )};
-        {error, Reason} ->
-            {error, lists:flatten(io_lib:format(
-                "~ts: ~ts", [Path, inet:format_error(Reason)]
-            ))}
-    end.
-
--spec receive_all(gen_tcp:socket(), [binary()]) ->
-    {ok, [binary()]} | {error, term()}.
-receive_all(Socket, Parts) ->
-    case gen_tcp:recv(Socket, 0, ?ASK_TIMEOUT_MS) of
-        {ok, Bytes} -> receive_all(Socket, [Bytes | Parts]);
-        {error, closed} -> {ok, lists:reverse(Parts)};
-        {error, _} = Error -> Error
-    end.
 
 %% --------------------------------------------------------------- process ---
 
@@ -152,16 +118,16 @@ handle_info(_Message, State) ->
 
 -spec terminate(term(), #state{}) -> ok.
 terminate(_Reason, #state{data_dir = DataDir}) ->
-    _ = file:delete(filename:join(DataDir, ?SOCKET)),
+    _ = file:delete(socket(DataDir)),
     ok.
 
 -spec carry_out(request()) -> ok.
 carry_out(snapshot) ->
-    log(todana_group:snapshot());
+    log(todana_snapshots:request());
 carry_out(waited_snapshot) ->
-    log(todana_group:snapshot_wait(infinity));
+    log(todana_snapshots:request_and_wait(infinity));
 carry_out(sync) ->
-    case todana_group:sync() of
+    case todana_disk:sync() of
         ok ->
             ok;
         {error, Reason} ->
@@ -234,7 +200,7 @@ p50_p99(Name, Info) ->
 %% Without the socket the node works as well.
 -spec listen(file:filename()) -> none | {pid(), gen_tcp:socket()}.
 listen(DataDir) ->
-    Path = filename:join(DataDir, ?SOCKET),
+    Path = socket(DataDir),
     _ = file:delete(Path),
     maybe
         ok ?= fits(Path),
@@ -257,6 +223,11 @@ listen(DataDir) ->
 start_acceptor(Socket) ->
     {spawn_link(fun() -> accept(Socket) end), Socket}.
 
+-doc "The socket of the node that uses this data directory.".
+-spec socket(file:filename()) -> file:filename().
+socket(DataDir) -> filename:join(DataDir, ?SOCKET).
+
+-doc "Whether the path is short enough for a socket.".
 -spec fits(file:filename()) -> ok | {error, enametoolong}.
 fits(Path) ->
     case byte_size(unicode:characters_to_binary(Path)) of

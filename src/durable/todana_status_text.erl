@@ -7,7 +7,7 @@
 %% A smaller difference of clocks is none.
 -define(CLOCK_MS_MIN, 1_000).
 
--doc "The figures of `todana_status:ask/1` for a person.".
+-doc "The figures of `todana_status_client:ask/1` for a person.".
 -spec text(map()) -> iodata().
 text(#{~"state" := State} = Info) ->
     [

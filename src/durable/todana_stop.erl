@@ -62,7 +62,7 @@ prepare(Opened) ->
 -spec snapshot(non_neg_integer()) -> ok | {error, term()}.
 snapshot(TimeoutMs) ->
     Before = todana_group_notes:attempts(),
-    case todana_group:snapshot() of
+    case todana_snapshots:request() of
         %% One was begun a moment ago.
         {error, busy} ->
             todana_group_notes:await_attempt(Before, TimeoutMs);

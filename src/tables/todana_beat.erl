@@ -10,22 +10,14 @@
 -moduledoc false.
 -behaviour(gen_server).
 
--export([start_link/0, flush/0, interval_ms/0]).
+-export([start_link/1, flush/0, interval_ms/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 -define(INTERVAL_MS, 1_000).
-%% By their registered names.
--define(WOKEN, [
-    todana_sweeper, todana_log_events,
-    todana_disk, todana_group, todana_batcher, todana_clock, todana_status,
-    todana_read_index, todana_watchdog, todana_copies, todana_agreement,
-    todana_membership, todana_topology
-]).
-
--doc "Starts the process.".
--spec start_link() -> gen_server:start_ret().
-start_link() ->
-    gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
+-doc "Starts the process, which wakes those with these registered names.".
+-spec start_link([atom()]) -> gen_server:start_ret().
+start_link(Names) ->
+    gen_server:start_link({local, ?MODULE}, ?MODULE, Names, []).
 
 -doc "Between two beats.".
 -spec interval_ms() -> pos_integer().
@@ -42,27 +34,27 @@ flush() ->
     after 0 -> ok
     end.
 
--spec init([]) -> {ok, no_state}.
-init([]) ->
+-spec init([atom()]) -> {ok, [atom()]}.
+init(Names) ->
     ok = again(),
-    {ok, no_state}.
+    {ok, Names}.
 
--spec handle_call(term(), gen_server:from(), no_state) ->
-    {reply, ok, no_state}.
-handle_call(_Request, _From, no_state) ->
-    {reply, ok, no_state}.
+-spec handle_call(term(), gen_server:from(), [atom()]) ->
+    {reply, ok, [atom()]}.
+handle_call(_Request, _From, Names) ->
+    {reply, ok, Names}.
 
--spec handle_cast(term(), no_state) -> {noreply, no_state}.
-handle_cast(_Message, no_state) ->
-    {noreply, no_state}.
+-spec handle_cast(term(), [atom()]) -> {noreply, [atom()]}.
+handle_cast(_Message, Names) ->
+    {noreply, Names}.
 
--spec handle_info(term(), no_state) -> {noreply, no_state}.
-handle_info(beat, no_state) ->
+-spec handle_info(term(), [atom()]) -> {noreply, [atom()]}.
+handle_info(beat, Names) ->
     ok = again(),
-    _ = [Pid ! beat || Name <- ?WOKEN, Pid <- [whereis(Name)], is_pid(Pid)],
-    {noreply, no_state};
-handle_info(_Message, no_state) ->
-    {noreply, no_state}.
+    _ = [Pid ! beat || Name <- Names, Pid <- [whereis(Name)], is_pid(Pid)],
+    {noreply, Names};
+handle_info(_Message, Names) ->
+    {noreply, Names}.
 
 -spec again() -> ok.
 again() ->

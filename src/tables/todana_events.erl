@@ -15,7 +15,7 @@
 
 -include_lib("kernel/include/logger.hrl").
 
--export([set_handler/1, report/2, start_link/0]).
+-export([set_handler/1, report/2, start_link/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 -define(INTERVAL_MS, 1000).
@@ -31,6 +31,10 @@
 %% `none' before the first.
 -type counted() ::
     #{term() => {name(), map(), #{term() => non_neg_integer()}}} | none.
+
+%% The statistics of the server, `#{}' without one.
+-type server() :: fun(() -> #{atom() => number() | binary()}).
+-type state() :: {server(), counted()}.
 
 -doc "See `todana:set_event_handler/1`.".
 -spec set_handler(term()) -> ok | todana_error:cause().
@@ -66,46 +70,45 @@ report(Name, Metadata) ->
             ok
     end.
 
--doc "Starts the process.".
--spec start_link() -> gen_server:start_ret().
-start_link() ->
-    gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
+-doc "Starts the process. `Server` returns what the server counts.".
+-spec start_link(server()) -> gen_server:start_ret().
+start_link(Server) ->
+    gen_server:start_link({local, ?MODULE}, ?MODULE, Server, []).
 
--spec init([]) -> {ok, counted()}.
-init([]) ->
+-spec init(server()) -> {ok, state()}.
+init(Server) ->
     gen_server:cast(self(), look),
-    {ok, none}.
+    {ok, {Server, none}}.
 
--spec handle_call(term(), gen_server:from(), counted()) ->
-    {reply, ok, counted()}.
-handle_call(_Request, _From, Counted) ->
-    {reply, ok, Counted}.
+-spec handle_call(term(), gen_server:from(), state()) -> {reply, ok, state()}.
+handle_call(_Request, _From, State) ->
+    {reply, ok, State}.
 
--spec handle_cast(term(), counted()) -> {noreply, counted()}.
-handle_cast({report, Event}, Counted) ->
+-spec handle_cast(term(), state()) -> {noreply, state()}.
+handle_cast({report, Event}, State) ->
     ok = run([Event]),
-    {noreply, Counted};
-handle_cast(look, none) ->
-    {noreply, look(none)};
-handle_cast(_Message, Counted) ->
-    {noreply, Counted}.
+    {noreply, State};
+handle_cast(look, {Server, none}) ->
+    {noreply, {Server, look(Server, none)}};
+handle_cast(_Message, State) ->
+    {noreply, State}.
 
--spec handle_info(term(), counted()) -> {noreply, counted()}.
-handle_info(look, Counted) ->
-    {noreply, look(Counted)};
-handle_info(_Message, Counted) ->
-    {noreply, Counted}.
+-spec handle_info(term(), state()) -> {noreply, state()}.
+handle_info(look, {Server, Counted}) ->
+    {noreply, {Server, look(Server, Counted)}};
+handle_info(_Message, State) ->
+    {noreply, State}.
 
 %% Reports what was counted since the last look, and looks again later; without
 %% a handler it does neither.
--spec look(counted()) -> counted().
-look(Before) ->
+-spec look(server(), counted()) -> counted().
+look(Server, Before) ->
     case handler() of
         none ->
             none;
         _ ->
             _ = erlang:send_after(?INTERVAL_MS, self(), look),
-            Now = remember(Before, counters()),
+            Now = remember(Before, counters(Server)),
             ok = run(differences(Before, Now)),
             Now
     end.
@@ -156,9 +159,9 @@ before(Id, Count, Before) ->
             0
     end.
 
--spec counters() -> counted().
-counters() ->
-    maps:merge(of_tables(), of_clients()).
+-spec counters(server()) -> counted().
+counters(Server) ->
+    maps:merge(of_tables(), of_clients(Server)).
 
 -spec of_tables() -> counted().
 of_tables() ->
@@ -193,12 +196,12 @@ add(Source, Name, Metadata, Counts, Counted) ->
         [{~"expired", expired}, {~"evicted", evicted}, {~"refused", refused}]
     ).
 
--spec of_clients() -> counted().
-of_clients() ->
-    %% The listener may be starting, or too busy to answer.
+-spec of_clients(server()) -> counted().
+of_clients(Server) ->
+    %% The server may be starting, or too busy to answer.
     Info =
         try
-            todana_listener:info()
+            Server()
         catch
             exit:_ -> #{}
         end,

@@ -8,8 +8,9 @@
 -moduledoc false.
 -behaviour(gen_server).
 
--export([open/2, info/1, set_limits/2, close/1, drop/1, open_databases/0,
-         open_kept/1, close_durable/0]).
+-export([open_in_memory/2, open_kept/1, open_database/2, open_databases/0,
+         is_open/1, database/1, differing_durable/2]).
+-export([info/1, set_limits/2, close/1, close_durable/0]).
 -export([start_link/0]).
 -export([init/1, handle_call/3, handle_cast/2]).
 
@@ -20,87 +21,30 @@
     entries, bytes, hits, misses, expired, evicted, refused
 ]).
 
--type open_error() ::
-    {exists, #{atom() => {term(), term()}}}
-    | full | no_such_database | absent | unknown.
-
--doc "See `todana:open/2`.".
--spec open(term(), term()) ->
-    {ok, reference()} | {error, open_error()} | todana_error:cause().
-open(Name, Options) when is_atom(Name) ->
-    case {database(Name), todana_call_options:read(open, Options)} of
-        {none, {ok, #{durable := true} = Wanted}} ->
-            open_durable(Name, Wanted);
-        {none, {ok, Wanted}} ->
-            open_in_memory(Name, Wanted);
-        {Number, _} when is_integer(Number), map_size(Options) > 0 ->
-            [Option | _] = maps:keys(Options),
-            {badarg, 2, {database_option, Option}};
-        {_, {error, Cause}} ->
-            {badarg, 2, Cause};
-        {Number, {ok, _}} ->
-            call({open_database, Name, Number})
-    end;
-open(_Name, _Options) ->
-    {badarg, 1, not_an_atom}.
-
-%% A table of the log keeps its name while it is not open. The names are known
-%% when the log has been read.
+-doc "Opens a table in memory. The log has none of this name.".
 -spec open_in_memory(atom(), map()) ->
-    {ok, reference()} | {error, open_error()} | todana_error:cause().
+    {ok, reference()} | {error, exists | {exists, map()} | full}.
 open_in_memory(Name, Wanted) ->
-    maybe
-        ok ?= await_names(Name),
-        error ?= todana_durable:table(Name),
-        call({open, Name, Wanted})
-    else
-        {ok, _} -> {error, {exists, #{durable => {true, false}}}};
-        {badarg, _, _} = Misuse -> Misuse
-    end.
+    call({open, Name, Wanted}).
 
--spec await_names(atom()) -> ok | todana_error:cause().
-await_names(Name) ->
-    IsOpen = persistent_term:get(?KEY(Name), none) =/= none,
-    case IsOpen of
-        true -> ok;
-        false -> todana_durable:await_tables()
-    end.
+-doc "Opens a database, by its name and number.".
+-spec open_database(atom(), 0..15) -> {ok, reference()} | {error, atom()}.
+open_database(Name, Number) ->
+    call({open_database, Name, Number}).
 
-%% The log creates the table, which takes as long as a write, in the process
-%% that asks for it.
--spec open_durable(atom(), map()) ->
-    {ok, reference()} | {error, open_error()} | todana_error:cause().
-open_durable(Name, Wanted) ->
-    case is_in_memory(Name) of
-        true -> {error, {exists, #{durable => {false, true}}}};
-        false -> create_durable(Name, Wanted)
-    end.
-
-%% Whether a table in memory has the name.
--spec is_in_memory(atom()) -> boolean().
-is_in_memory(Name) ->
-    case todana_nif:options(Name) of
-        {_, _, _, _, _, _, {_, _, IsDurable}} -> not IsDurable;
-        {badarg, _, _} -> false
-    end.
-
--spec create_durable(atom(), map()) ->
-    {ok, reference()} | {error, open_error()} | todana_error:cause().
-create_durable(Name, Wanted) ->
-    case todana_durable:open(Name, Wanted) of
-        ok ->
-            call({open_durable, Name});
-        {error, {differs, Present}} ->
-            {error, {exists, differing_durable(Present, Wanted)}};
-        Failure ->
-            Failure
-    end.
+-doc "Whether a table of this name is open.".
+-spec is_open(atom()) -> boolean().
+is_open(Name) -> persistent_term:get(?KEY(Name), none) =/= none.
 
 -doc "Opens a table of the log with the options that it has.".
--spec open_kept(atom()) -> {ok, reference()} | {error, open_error()}.
+-spec open_kept(atom()) -> {ok, reference()} | {error, term()}.
 open_kept(Name) ->
     call({open_durable, Name}).
 
+-doc """
+The options in which a table of the log differs from those that are wanted:
+{Present, Wanted}.
+""".
 -spec differing_durable(map(), map()) -> #{atom() => {term(), term()}}.
 differing_durable(#{order := Order} = Present0, #{order := Wanted} = Options) ->
     Present = Present0#{
@@ -160,7 +104,7 @@ open_databases() ->
     lists:foreach(
         fun(Number) ->
             Name = list_to_atom("db" ++ integer_to_list(Number)),
-            {ok, _} = call({open_database, Name, Number})
+            {ok, _} = open_database(Name, Number)
         end,
         lists:seq(0, ?DATABASES - 1)
     ).
@@ -186,29 +130,6 @@ close_durable() ->
         todana_nif:tables()
     ).
 
--doc "See `todana:drop/1`.".
--spec drop(todana:table()) ->
-    ok | error | {error, unknown} | todana_error:cause().
-drop(Table) ->
-    case todana_nif:options(Table) of
-        {badarg, _, no_such_table} when is_atom(Table) ->
-            case todana_durable:table(Table) of
-                {ok, _} -> todana_durable:drop(Table);
-                error -> {badarg, 1, no_such_table}
-            end;
-        {badarg, _, _} = Misuse ->
-            Misuse;
-        {_, _, _, _, _, Number, _} when is_integer(Number) ->
-            {badarg, 1, is_a_database};
-        {Name, _, _, _, _, nil, {_, _, true}} ->
-            maybe
-                ok ?= todana_durable:drop(Name),
-                close(Table)
-            end;
-        _InMemory ->
-            close(Table)
-    end.
-
 -doc "Starts the process.".
 -spec start_link() -> gen_server:start_ret().
 start_link() ->
@@ -223,6 +144,7 @@ call(Request) ->
         exit:{_, {gen_server, call, _}} -> {badarg, 1, not_running}
     end.
 
+-doc "The number of the database that has this name.".
 -spec database(atom()) -> 0..15 | none.
 database(Name) ->
     Databases = #{

@@ -109,11 +109,11 @@ def freeze_briefly(cluster, rng, node):
 def hang(cluster, rng, node):
     """The log's process of a node does nothing, while all others of the node go on."""
     with contextlib.suppress(OSError, wire.Closed), node.erlang(DOOR_S) as door:
-        door.evaluate("catch sys:suspend(element(1,todana_ra:server()))")
+        door.evaluate("catch sys:suspend(todana_data_dir:server())")
     yield rng.uniform(1, 8)
     for _ in range(HANG_ATTEMPTS):
         with contextlib.suppress(OSError, wire.Closed), node.erlang(DOOR_S) as door:
-            door.evaluate("catch sys:resume(element(1,todana_ra:server()))")
+            door.evaluate("catch sys:resume(todana_data_dir:server())")
             break
 
 
