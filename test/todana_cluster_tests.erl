@@ -308,7 +308,7 @@ screen(Members) ->
 
 node_names_test_() ->
     [
-        ?_assertEqual(Is, todana_distribution:is_node_name(Text))
+        ?_assertEqual(Is, todana_option_type:is_node_name(Text))
      || {Text, Is} <- [
             {"a@127.0.0.1", true},
             {"a-1_b@host.example", true},

@@ -9,7 +9,7 @@
 -moduledoc false.
 
 -export([start/1, check/1, cookie_file/1, check_cookie/1, check_join/2]).
--export([is_node_name/1, is_near/1]).
+-export([is_near/1]).
 -export([has_tls/0, connect/1, is_alive/1]).
 %% The decisions, for tests
 -export([refusal/2, can_join/3]).
@@ -28,12 +28,6 @@
 -define(ALIVE_TIMEOUT_MS, 5_000).
 -define(EPMD_POLL_MS, 50).
 -define(EPMD_TIMEOUT_MS, 5_000).
-
--doc "Whether a text is a name with a host, for example `a@127.0.0.1'.".
--spec is_node_name(string()) -> boolean().
-is_node_name(Text) ->
-    re:run(Text, "^[A-Za-z0-9_-]{1,64}@[A-Za-z0-9_.:-]{1,180}$",
-           [{capture, none}]) =:= match.
 
 -doc "Starts the distribution, or finds that it runs with this name.".
 -spec start(options()) -> ok | {error, Sentence :: iodata()}.

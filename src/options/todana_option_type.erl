@@ -3,6 +3,7 @@
 -moduledoc false.
 
 -export([parse/2, format/2, describe/1, is_text/2]).
+-export([is_node_name/1]).
 
 -doc """
 Parses the value of an option. An `error` describes the expected form; `refused`
@@ -68,7 +69,7 @@ value(name, Text) ->
 value(node, "off") ->
     {ok, off};
 value(node, Text) ->
-    case todana_distribution:is_node_name(Text) of
+    case is_node_name(Text) of
         true -> {ok, list_to_atom(Text)};
         false -> error
     end;
@@ -300,3 +301,9 @@ examples(Min, Max) ->
         [One] -> ", such as " ++ One;
         [] -> ""
     end.
+
+-doc "Whether a text is a name with a host, for example `a@127.0.0.1'.".
+-spec is_node_name(string()) -> boolean().
+is_node_name(Text) ->
+    re:run(Text, "^[A-Za-z0-9_-]{1,64}@[A-Za-z0-9_.:-]{1,180}$",
+           [{capture, none}]) =:= match.
