@@ -264,7 +264,7 @@ run(Command, Request) ->
 %% client can read the answer.
 -spec read(
     gen_tcp:socket(),
-    fun((todana_node_commands:next()) -> todana_node_commands:result())
+    fun((todana_load:next()) -> todana_node_commands:result())
 ) -> todana_node_commands:result().
 read(Socket, Read) ->
     ok = inet:setopts(Socket, [
@@ -275,7 +275,7 @@ read(Socket, Read) ->
     ok = skip(Next),
     Result.
 
--spec skip(todana_node_commands:next()) -> ok.
+-spec skip(todana_load:next()) -> ok.
 skip(Next) ->
     case Next() of
         {ok, _} -> skip(Next);

@@ -8,26 +8,12 @@
 
 -export([collect/0]).
 
--export_type([figures/0, of_server/0, command/0, event_loop/0, scheduler/0]).
+-export_type([figures/0, command/0, event_loop/0, scheduler/0]).
 
 -type text() :: binary().
--type command() :: {
-    Protocol :: text(), Name :: text(), Calls :: non_neg_integer(),
-    Errors :: non_neg_integer(), Micros :: float(),
-    Histogram :: [non_neg_integer()]
-}.
--type event_loop() :: {
-    Connections :: non_neg_integer(), BusyNanos :: non_neg_integer(),
-    RoundNanos :: non_neg_integer(), Histogram :: [non_neg_integer()]
-}.
--type pairs() :: [{text(), number() | text()}].
-%% Of `todana_nif:server_figures/1'.
--type of_server() :: #{
-    server := pairs(),
-    databases := [pairs()],
-    commands := [command()],
-    loops := [event_loop()]
-}.
+-type command() :: todana_nif:command_figures().
+-type event_loop() :: todana_nif:loop_figures().
+-type of_server() :: todana_nif:figures().
 -type scheduler() :: {
     Kind :: normal | dirty_cpu | dirty_io, Number :: pos_integer(),
     BusySeconds :: float(), Seconds :: float()

@@ -9,6 +9,11 @@
 
 -export([run/1]).
 
+-export_type([next/0]).
+
+%% More bytes of the client; `{error, closed}' at their end.
+-type next() :: fun(() -> {ok, binary()} | {error, term()}).
+
 -define(LINE_BYTES_MAX, (1 bsl 29)).
 %% Records of one write, and their bytes.
 -define(BATCH_RECORDS, 256).
@@ -37,7 +42,7 @@
 }).
 
 -doc "Reads to the end. An error is a sentence that names the line.".
--spec run(todana_node_commands:next()) ->
+-spec run(next()) ->
     {ok, #{loaded := non_neg_integer(), expired := non_neg_integer()}}
     | {error, iodata()}.
 run(Next) ->
@@ -49,7 +54,7 @@ run(Next) ->
                                              [Loaded])]}
     end.
 
--spec read(todana_node_commands:next(), #state{}) ->
+-spec read(next(), #state{}) ->
     {ok, #{loaded := non_neg_integer(), expired := non_neg_integer()}}.
 read(Next, State) ->
     case Next() of

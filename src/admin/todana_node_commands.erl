@@ -4,7 +4,7 @@
 
 -export([run/1, own_process/0]).
 
--export_type([result/0, next/0, write/0]).
+-export_type([result/0, write/0]).
 
 -type result() ::
     {ok, json:encode_value()}
@@ -15,12 +15,10 @@
     %% The answer is what this function sends.
     | {write, write()}
     %% The function reads more of the client, and has the answer.
-    | {read, fun((next()) -> result())}
+    | {read, fun((todana_load:next()) -> result())}
     | {error, unicode:chardata()}.
 -type write() ::
     fun((fun((binary()) -> ok | {error, term()})) -> ok | {error, term()}).
-%% More bytes of the client; `{error, closed}' at their end.
--type next() :: fun(() -> {ok, binary()} | {error, term()}).
 
 -doc "Runs a command of `todana_control'; `unknown` if it is not one of these.".
 -spec run(binary()) -> result() | unknown.

@@ -8,8 +8,7 @@
 
 -export_type([cause/0]).
 
-%% Number of the argument; 0 if the node cannot execute the call now.
--type cause() :: {badarg, non_neg_integer(), term()}.
+-type cause() :: todana_nif:cause().
 
 -doc "Raises `badarg` as if from `todana:Function`.".
 -spec raise(atom(), [term()], cause()) -> no_return().

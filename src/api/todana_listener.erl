@@ -53,7 +53,7 @@ is_serving() ->
     end.
 
 -doc "All figures since the start of the server, `none` without one.".
--spec figures() -> todana_figures:of_server() | none.
+-spec figures() -> todana_nif:figures() | none.
 figures() ->
     of_server(fun todana_nif:server_figures/1, none).
 

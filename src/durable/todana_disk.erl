@@ -32,7 +32,7 @@
 %% The note of the directory whose free space is looked at, and of the bytes.
 -define(LOOKED_AT, looked_at).
 
--type report() :: fun((todana_disk_space:room()) -> ok).
+-type report() :: fun((todana_group_notes:room()) -> ok).
 
 -record(state, {
     opened :: todana_data_dir:opened(),

@@ -10,7 +10,7 @@
 
 -export([facts/2, reserve/1, floor_bytes/1, judge/1, has_shrunk/2]).
 
--export_type([facts/0, relief/0, room/0]).
+-export_type([facts/0, relief/0]).
 
 %% A full file of the log and its successor.
 -define(RESERVED_FILES, 2).
@@ -35,8 +35,6 @@
     snapshot_in_progress := boolean()
 }.
 -type relief() :: snapshot | none.
-%% All writes are accepted, only removals, or nothing; and why.
--type room() :: ok | {removals | low, string()}.
 
 -doc "The facts, with a reserve of 0.".
 -spec facts(file:filename(), non_neg_integer()) -> facts().
@@ -59,7 +57,7 @@ reserve(#{data_bytes := DataBytes, file_bytes := FileBytes}) ->
     ?RESERVED_FILES * FileBytes + DataBytes.
 
 -doc "Whether there is room, and if not, what would make some.".
--spec judge(facts()) -> {room(), relief()}.
+-spec judge(facts()) -> {todana_group_notes:room(), relief()}.
 judge(#{free := Free, reserve := Reserve}) when Free >= Reserve ->
     {ok, none};
 judge(#{data_dir := DataDir, free := Free, reserve := Reserve} = Facts) ->

@@ -152,7 +152,7 @@ Creates a named table of the log unless it exists. `Wanted` are the options as
 `todana_call_options` reads them. The result is whether it has these options.
 """.
 -spec open(atom(), map()) ->
-    ok | {error, {differs, map()} | unknown} | todana_error:cause().
+    ok | {error, {differs, map()} | unknown} | todana_nif:cause().
 open(Name, #{codec := Codec, order := Order, ttl_ms := TtlMs} = Wanted) ->
     case todana_nif:durable_state() of
         none ->
@@ -177,7 +177,7 @@ open(Name, #{codec := Codec, order := Order, ttl_ms := TtlMs} = Wanted) ->
     end.
 
 -spec create(atom(), map(), map()) ->
-    ok | {error, {differs, map()} | unknown} | todana_error:cause().
+    ok | {error, {differs, map()} | unknown} | todana_nif:cause().
 create(Name, Wanted, Options) ->
     #{codec := Codec, ttl_ms := TtlMs, order := Order, shards := Shards} =
         Options,
@@ -193,7 +193,7 @@ create(Name, Wanted, Options) ->
     end.
 
 -doc "Removes a named table of the log with its records.".
--spec drop(atom()) -> ok | error | {error, unknown} | todana_error:cause().
+-spec drop(atom()) -> ok | error | {error, unknown} | todana_nif:cause().
 drop(Name) ->
     Drop = fun(Ref) ->
         todana_nif:drop_durable(atom_to_binary(Name), {0, Ref})

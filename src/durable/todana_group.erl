@@ -51,7 +51,7 @@
     attempts = 0 :: non_neg_integer(),
     %% The load of the databases that the server's answer was about.
     answered = none :: none | non_neg_integer(),
-    room = ok :: todana_disk_space:room(),
+    room = ok :: todana_group_notes:room(),
     oldest_ms = 0 :: non_neg_integer(),
     reason = "" :: string(),
     %% The load that is read while the log does not run.
@@ -78,7 +78,7 @@ info() ->
     end.
 
 -doc "The disk has room for the log, or not.".
--spec room(todana_disk_space:room()) -> ok.
+-spec room(todana_group_notes:room()) -> ok.
 room(Room) -> gen_server:cast(?MODULE, {room, Room}).
 
 -doc "The log grows, after a pause.".
@@ -104,7 +104,7 @@ handle_call(info, _From, State) ->
     New = forget_load(State),
     {reply, describe(New), New}.
 
--spec handle_cast({room, todana_disk_space:room()}, #state{}) ->
+-spec handle_cast({room, todana_group_notes:room()}, #state{}) ->
     {noreply, #state{}}.
 handle_cast({room, Room}, State) ->
     ok = todana_group_notes:log_room(State#state.room, Room),

@@ -13,6 +13,11 @@
          attempts/0, last_attempt/1, await_attempt/2]).
 -export([log_room/2]).
 
+-export_type([room/0]).
+
+%% All writes are accepted, only removals, or nothing; and why.
+-type room() :: ok | {removals | low, string()}.
+
 -define(POLL_MS, 10).
 %% A snapshot that was asked for begins within this time, or Ra has ignored it.
 -define(BEGINS_WITHIN_MS, 15_000).
@@ -148,7 +153,7 @@ less(infinity) -> infinity;
 less(Ms) -> Ms - ?POLL_MS.
 
 -doc "Logs that the disk has become full, or has room again.".
--spec log_room(todana_disk_space:room(), todana_disk_space:room()) -> ok.
+-spec log_room(room(), room()) -> ok.
 log_room(ok, {_Low, Sentence}) ->
     logger:error("todana: writes are refused: ~ts", [Sentence]);
 log_room({_Low, _}, ok) ->

@@ -10,10 +10,10 @@
 
 -export_type([options/0, loaded/0, origin/0, flags/0, texts/0]).
 
--type options() :: #{todana_options:name() => term()}.
--type origin() :: default | file | env | flag.
--type loaded() :: #{todana_options:name() => {term(), origin()}}.
--type texts() :: #{todana_options:name() => string()}.
+-type options() :: todana_options:values().
+-type origin() :: todana_options:origin().
+-type loaded() :: todana_options:loaded().
+-type texts() :: todana_options:texts().
 -type flags() :: #{config => string(), todana_options:name() => string()}.
 
 %% Keys of the application's environment that are not options.

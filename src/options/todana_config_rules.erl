@@ -11,12 +11,12 @@
 -define(DURABLE_DATABASE, "db0.kch").
 
 -doc "Adjusts defaults that would contradict the value of another option.".
--spec fit_defaults(todana_config:loaded()) -> todana_config:loaded().
+-spec fit_defaults(todana_options:loaded()) -> todana_options:loaded().
 fit_defaults(Loaded) ->
     fit_body(fit_connections(fit_databases(Loaded))).
 
 %% With a data directory, the first database is durable unless it is named.
--spec fit_databases(todana_config:loaded()) -> todana_config:loaded().
+-spec fit_databases(todana_options:loaded()) -> todana_options:loaded().
 fit_databases(#{data_dir := {off, _}} = Loaded) ->
     Loaded;
 fit_databases(#{databases := {_, default}} = Loaded) ->
@@ -25,7 +25,7 @@ fit_databases(#{databases := {_, default}} = Loaded) ->
 fit_databases(Loaded) ->
     Loaded.
 
--spec fit_connections(todana_config:loaded()) -> todana_config:loaded().
+-spec fit_connections(todana_options:loaded()) -> todana_options:loaded().
 fit_connections(#{
     event_backend := {select, _},
     connections_max := {_, default}
@@ -34,7 +34,7 @@ fit_connections(#{
 fit_connections(Loaded) ->
     Loaded.
 
--spec fit_body(todana_config:loaded()) -> todana_config:loaded().
+-spec fit_body(todana_options:loaded()) -> todana_options:loaded().
 fit_body(#{
     input_bytes_max := {InputMax, _},
     kyoto_body_bytes_max := {BodyMax, default}
@@ -47,7 +47,7 @@ fit_body(Loaded) ->
 Refuses what promises that records outlive the process, if there is no directory
 for them: throws a sentence.
 """.
--spec without_data_dir(todana_config:loaded()) -> ok.
+-spec without_data_dir(todana_options:loaded()) -> ok.
 without_data_dir(#{
     data_dir := {off, _}, durability := {Class, Origin}
 }) when Origin =/= default ->
@@ -92,7 +92,7 @@ without_data_dir(_Loaded) ->
     ok.
 
 -doc "Checks the rules that concern several options.".
--spec check(todana_config:options()) -> ok | {error, string()}.
+-spec check(todana_options:values()) -> ok | {error, string()}.
 check(#{password_file := off} = Options) ->
     Open = [
         {Name, {Ip, Port}}
@@ -122,7 +122,7 @@ check(#{password_file := File} = Options) ->
     end.
 
 %% Checks the sizes of which one must not exceed another.
--spec sizes(todana_config:options()) -> ok | {error, string()}.
+-spec sizes(todana_options:values()) -> ok | {error, string()}.
 sizes(#{output_bytes_soft := Soft, output_bytes_hard := Hard}) when
     Soft > Hard
 ->

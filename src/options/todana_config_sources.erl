@@ -6,7 +6,7 @@
 
 -export([file/1, variables/0, refuse_unknown/2, text/1]).
 
--type texts() :: todana_config:texts().
+-type texts() :: todana_options:texts().
 
 %% Variables that begin with TODANA_ and are not options.
 -define(OTHER_VARIABLES, [
@@ -99,7 +99,9 @@ variable(Variable) ->
                            [Variable, Hint]))
     end.
 
--doc "Throws a sentence, which begins with `Where`, if one of these is no option.".
+-doc """
+Throws a sentence, which begins with `Where`, if one of these is no option.
+""".
 -spec refuse_unknown([string()], string()) -> ok.
 refuse_unknown(Texts, Where) ->
     case [Text || Text <- Texts, todana_options:find(Text) =:= error] of

@@ -12,7 +12,8 @@
 
 -export([all/0, names/0, find/1, flag/1, variable/1, nearest/1]).
 
--export_type([option/0, name/0, type/0, address/0]).
+-export_type([option/0, name/0, type/0, address/0,
+              values/0, origin/0, loaded/0, texts/0]).
 
 -type name() :: atom().
 -type type() ::
@@ -34,7 +35,12 @@
 %% The read level of its clients, if it has an own one.
 -type address() ::
     {inet:ip_address(), inet:port_number()}
-    | {inet:ip_address(), inet:port_number(), todana:read_level()}.
+    | {inet:ip_address(), inet:port_number(), local | bounded | linear}.
+%% The values of all options, and where they are from.
+-type values() :: #{name() => term()}.
+-type origin() :: default | file | env | flag.
+-type loaded() :: #{name() => {term(), origin()}}.
+-type texts() :: #{name() => string()}.
 -type option() :: #{
     name := name(),
     type := type(),

@@ -43,7 +43,7 @@ identifiers of the reading node.
 An ordered table keeps other bytes, which compare like the terms:
 native/nif/src/ordered_key has the format.
 """.
--spec key(todana_nif:table(), term()) -> binary() | todana_error:cause().
+-spec key(todana_nif:table(), term()) -> binary() | todana_nif:cause().
 key(Table, Term) ->
     case todana_nif:ordered_key(Table, Term, false) of
         encode -> key(Term);
@@ -53,7 +53,7 @@ key(Table, Term) ->
     end.
 
 -doc "The bytes with which the keys of an ordered table begin that match.".
--spec prefix(todana_nif:table(), term()) -> binary() | todana_error:cause().
+-spec prefix(todana_nif:table(), term()) -> binary() | todana_nif:cause().
 prefix(Table, Prefix) ->
     case todana_nif:ordered_key(Table, Prefix, true) of
         dirty -> todana_nif:ordered_key_dirty(Prefix, true);
@@ -86,7 +86,7 @@ The bytes of a key in a table, which another table of the same codec has as
 these bytes. They differ if one of the two is durable. Raises `badarg` like
 `decode/1`.
 """.
--spec moved(todana_nif:table(), binary()) -> binary() | todana_error:cause().
+-spec moved(todana_nif:table(), binary()) -> binary() | todana_nif:cause().
 moved(Table, <<Kind, _/binary>> = Bytes) when
     Kind =:= ?LOCAL; Kind =:= ?EXTERNAL
 ->
@@ -127,7 +127,7 @@ decode(Bytes) -> binary_to_integer(Bytes).
 
 -doc "Whether bytes are those of a key of this ordered table.".
 -spec is_ordered_key(todana_nif:table(), binary()) ->
-    boolean() | todana_error:cause().
+    boolean() | todana_nif:cause().
 is_ordered_key(Table, <<?ORDERED, _/binary>> = Bytes) ->
     try key(Table, decode(Bytes)) of
         {badarg, 1, _} = Misuse -> Misuse;

@@ -37,7 +37,7 @@
 -type state() :: {server(), counted()}.
 
 -doc "See `todana:set_event_handler/1`.".
--spec set_handler(term()) -> ok | todana_error:cause().
+-spec set_handler(term()) -> ok | todana_nif:cause().
 set_handler(none) ->
     application:set_env(todana, event_handler, none);
 set_handler(Handler) when is_function(Handler, 3) ->

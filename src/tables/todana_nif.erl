@@ -153,7 +153,8 @@
 
 -export_type([
     table/0, key/0, form/0, misuse/0, server/0, snapshot/0, bound/0, stored/0,
-    range/0, listener/0, topology/0, topology_node/0
+    range/0, listener/0, topology/0, topology_node/0,
+    cause/0, order/0, figures/0, command_figures/0, loop_figures/0
 ]).
 
 -type table() :: atom() | reference().
@@ -190,6 +191,8 @@
 %% `durable': wait for the log, see `todana_durable'.
 -type misuse() ::
     encode | dirty | durable | {badarg, non_neg_integer(), atom()}.
+%% The number of the argument; 0 if the node cannot execute the call now.
+-type cause() :: {badarg, non_neg_integer(), term()}.
 %% Of a function whose form has a reference.
 -type submitted() ::
     {submitted, pos_integer()} | busy | recovering | not_executed.
@@ -214,6 +217,23 @@
     | {more, [term()], Result}
     | {misuse() | {error, atom()}, [term()], Result}
     | misuse().
+%% The figures of a server.
+-type command_figures() :: {
+    Protocol :: binary(), Name :: binary(), Calls :: non_neg_integer(),
+    Errors :: non_neg_integer(), Micros :: float(),
+    Histogram :: [non_neg_integer()]
+}.
+-type loop_figures() :: {
+    Connections :: non_neg_integer(), BusyNanos :: non_neg_integer(),
+    RoundNanos :: non_neg_integer(), Histogram :: [non_neg_integer()]
+}.
+-type figure_pairs() :: [{binary(), number() | binary()}].
+-type figures() :: #{
+    server := figure_pairs(),
+    databases := [figure_pairs()],
+    commands := [command_figures()],
+    loops := [loop_figures()]
+}.
 
 %% `newer': a newer version wrote the entry. `out_of_step': a bug of the caller.
 -type applied() ::
@@ -422,15 +442,15 @@ drop_durable(_, _) -> erlang:nif_error(not_loaded).
     {ok, reference()} | {error, exists | absent | full}.
 open_durable(_, _) -> erlang:nif_error(not_loaded).
 
--spec read_await(todana:table(), bounded | linear, reference()) ->
-    fresh | {submitted, Ticket :: pos_integer()} | todana_error:cause().
+-spec read_await(table(), bounded | linear, reference()) ->
+    fresh | {submitted, Ticket :: pos_integer()} | cause().
 read_await(_, _, _) -> erlang:nif_error(not_loaded).
 
--spec read_after(todana:table(), Index :: non_neg_integer(), reference()) ->
-    fresh | {submitted, Ticket :: pos_integer()} | todana_error:cause().
+-spec read_after(table(), Index :: non_neg_integer(), reference()) ->
+    fresh | {submitted, Ticket :: pos_integer()} | cause().
 read_after(_, _, _) -> erlang:nif_error(not_loaded).
 
--spec read_index(todana:table()) -> non_neg_integer() | todana_error:cause().
+-spec read_index(table()) -> non_neg_integer() | cause().
 read_index(_) -> erlang:nif_error(not_loaded).
 
 -spec durable_withdraw(pos_integer()) -> not_executed | unknown | answered.
@@ -512,7 +532,7 @@ sweep_dirty(_, _) -> erlang:nif_error(not_loaded).
 -spec sweep_rest() -> Written :: non_neg_integer() | none.
 sweep_rest() -> erlang:nif_error(not_loaded).
 
--spec time_ms(todana:table()) -> non_neg_integer().
+-spec time_ms(table()) -> non_neg_integer().
 time_ms(_) -> erlang:nif_error(not_loaded).
 
 -spec set_memory_limit(pos_integer() | nil, evict | refuse) ->
@@ -546,7 +566,7 @@ server_addresses(_) -> erlang:nif_error(not_loaded).
 -spec server_info(server()) -> [{binary(), number() | binary()}].
 server_info(_) -> erlang:nif_error(not_loaded).
 
--spec server_figures(server()) -> todana_figures:of_server().
+-spec server_figures(server()) -> figures().
 server_figures(_) -> erlang:nif_error(not_loaded).
 
 -spec server_longest_round_ms(server()) -> non_neg_integer().

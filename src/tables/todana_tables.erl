@@ -63,7 +63,7 @@ differing_durable(#{order := Order} = Present0, #{order := Wanted} = Options) ->
     }.
 
 -doc "See `todana:info/1`.".
--spec info(todana:table()) -> map() | todana_error:cause().
+-spec info(todana_nif:table()) -> map() | todana_nif:cause().
 info(Table) ->
     case todana_nif:handle(Table) of
         {badarg, _, _} = Misuse ->
@@ -87,7 +87,7 @@ info(Table) ->
     end.
 
 -doc "See `todana:set_limits/2`.".
--spec set_limits(todana:table(), term()) -> ok | todana_error:cause().
+-spec set_limits(todana_nif:table(), term()) -> ok | todana_nif:cause().
 set_limits(Table, Limits) ->
     case todana_call_options:read(limits, Limits) of
         {ok, Changes} ->
@@ -110,7 +110,7 @@ open_databases() ->
     ).
 
 -doc "See `todana:close/1`.".
--spec close(todana:table()) -> ok | todana_nif:misuse().
+-spec close(todana_nif:table()) -> ok | todana_nif:misuse().
 close(Table) ->
     case todana_nif:handle(Table) of
         {badarg, _, _} = Misuse -> Misuse;
@@ -265,7 +265,7 @@ options({Name, Codec, TtlMs, Limits, Order, Database, ShardsAndDurable}) ->
     Optional = #{order => Order, database => Database},
     maps:merge(Options, maps:filter(fun(_, V) -> V =/= nil end, Optional)).
 
--spec type(todana:order() | nil) -> set | ordered_set.
+-spec type(todana_nif:order() | nil) -> set | ordered_set.
 type(nil) -> set;
 type(_Order) -> ordered_set.
 
