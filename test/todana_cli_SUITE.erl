@@ -405,7 +405,9 @@ todana(Config, Arguments, Env) ->
 %% Exit status, standard output, standard error.
 run(Program, Arguments, Env) ->
     Errors = filename:join(
-        filename:basedir(user_cache, "todana_cli_suite"), "stderr"
+        %% Another checkout may run its tests at the same time.
+        filename:basedir(user_cache, "todana_cli_suite"),
+        "stderr." ++ os:getpid()
     ),
     ok = filelib:ensure_dir(Errors),
     Script = "exec \"$0\" \"$@\" 2> \"$STDERR_FILE\"",
@@ -416,6 +418,7 @@ run(Program, Arguments, Env) ->
     ]),
     {Status, Lines} = collect(Port, []),
     {ok, Error} = file:read_file(Errors),
+    ok = file:delete(Errors),
     {Status, Lines, unicode:characters_to_list(Error)}.
 
 collect(Port, Out) ->
