@@ -120,7 +120,7 @@ lint-erlang: build ## xref and Dialyzer
 tidy: ## line lengths, names, stray addresses, plain English
 	@tools/tidy
 
-circles: ## import circles between the files of a crate
+circles: ## circles between the files of a crate, and between the Erlang modules
 	@tools/circles
 
 bench: build deps ## measure against the alternatives; EXPERIMENT=stalls or e1 to e5

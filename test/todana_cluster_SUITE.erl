@@ -183,7 +183,7 @@ a_single_node_grows(Config) ->
     Alone = node(a, [], Config),
     await(fun() -> is_open(Alone) end),
     ok = call(Alone, set, [k, 1]),
-    ok = rpc(Alone, todana_group, snapshot_wait, [10_000]),
+    ok = rpc(Alone, todana_snapshots, request_and_wait, [10_000]),
     ok = call(Alone, set, [l, 2]),
     kill(Alone),
     ok = file:rename(data_dir(a, Config), data_dir(x, Config)),
@@ -317,7 +317,9 @@ a_node_catches_up_by_a_snapshot(Config) ->
     kill(C),
     [ok = call(A, set, [K, K]) || K <- lists:seq(1, 500)],
     [
-        await(fun() -> rpc(N, todana_group, snapshot_wait, [10_000]) =:= ok end)
+        await(fun() ->
+            rpc(N, todana_snapshots, request_and_wait, [10_000]) =:= ok
+        end)
      || N <- [A, B]
     ],
     [
@@ -414,7 +416,7 @@ a_leader_that_hangs_is_replaced(Config) ->
     ok = call(A, set, [k, 1]),
     Leader = rpc(A, todana_members, leader, []),
     [Other | _] = lists:delete(Leader, Nodes),
-    {Server, _} = rpc(Leader, todana_ra, server, []),
+    {Server, _} = rpc(Leader, todana_ra_server, address, []),
     ok = rpc(Leader, sys, suspend, [Server]),
     await(fun() -> call(Other, set, [k, 2]) =:= ok end),
     ?assertNotEqual(Leader, rpc(Other, todana_members, leader, [])),
@@ -428,7 +430,7 @@ a_node_that_hangs_is_not_made_the_leader(Config) ->
     ok = call(A, set, [k, 1]),
     Leader = rpc(A, todana_members, leader, []),
     [Frozen | _] = lists:delete(Leader, Nodes),
-    {Server, _} = rpc(Leader, todana_ra, server, []),
+    {Server, _} = rpc(Leader, todana_ra_server, address, []),
     ok = signal(Frozen, "STOP"),
     try
         %% Its threads stop one after the other.
@@ -484,7 +486,7 @@ those_that_were_given_up_do_not_lead_it(Config) ->
     [A, B, C] = cluster([a, b, c], Config),
     ok = call(A, set, [k, 1]),
     await(fun() -> call(A, get, [k]) =:= {ok, 1} end),
-    {Old, A} = rpc(A, todana_ra, server, []),
+    {Old, A} = rpc(A, todana_ra_server, address, []),
     [ok = signal(N, "STOP") || N <- [B, C]],
     try
         _ = [rpc(A, erlang, disconnect_node, [N]) || N <- [B, C]],
@@ -732,7 +734,7 @@ a_join_that_was_interrupted_goes_on(Config) ->
         node => X, durability => always, version => 1,
         time_ms => erlang:system_time(millisecond), format => 100
     }]),
-    {ok, _} = rpc(X, todana_data_dir, open, [
+    {ok, _} = rpc(X, todana_data_dir_open, open, [
         data_dir(x, Config), always, {join, Invitation}, [{members, [A, X]}]
     ]),
     X = node(x, [], Config),
@@ -1042,7 +1044,7 @@ stays_out(Letter, Config) ->
 %% for the success of an earlier question.
 a_node_that_starts_denies_no_member(Config) ->
     [A, B] = cluster([a, b], Config),
-    {Name, _} = rpc(A, todana_ra, server, []),
+    {Name, _} = rpc(A, todana_ra_server, address, []),
     ok = rpc(A, sys, suspend, [Name]),
     true = rpc(A, ets, delete, [ra_leaderboard, Name]),
     ?assertEqual({error, "the cluster has no leader"}, asked_to_leave(A, B)),
@@ -1125,7 +1127,7 @@ an_older_copy_that_starts_first_is_refused(Config) ->
     [kill(N) || N <- [A, B, C]],
     ok = restore(c, Config),
     C = node(c, [], Config),
-    await(fun() -> rpc(C, todana_ra, is_running, []) end),
+    await(fun() -> rpc(C, todana_ra_server, is_running, []) end),
     B = node(b, [], Config),
     await(fun() ->
         rpc(C, erlang, whereis, [todana_sup]) =:= undefined

@@ -529,7 +529,7 @@ status_of_a_running_node(Config, Directory) ->
     Node = start(Config),
     {ok, _} = call(Node, open, [t, #{durable => true}]),
     ok = call(Node, put, [t, ~"k", ~"v"]),
-    ok = peer:call(Node, todana_group, snapshot_wait, [60_000], 70_000),
+    ok = peer:call(Node, todana_snapshots, request_and_wait, [60_000], 70_000),
     #{state := serving, durability := always, records := Records} =
         call(Node, info, []),
     ?assert(Records >= 2),
@@ -581,7 +581,7 @@ files_are_checked(Config) ->
     ok = call(First, put_many, [
         t, [{integer_to_binary(N), ~"v"} || N <- lists:seq(1, 2_000)]
     ]),
-    ok = peer:call(First, todana_group, snapshot_wait, [60_000], 70_000),
+    ok = peer:call(First, todana_snapshots, request_and_wait, [60_000], 70_000),
     ok = call(First, put, [t, ~"k", ~"behind the snapshot"]),
     Other = boot([]),
     Check = fun() ->

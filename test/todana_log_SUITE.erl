@@ -140,7 +140,7 @@ everysec_keeps_records(Config) ->
     Options = #{durability => everysec},
     Peer = start_peer(Config, Options),
     Sum = call(Peer, load, [8, 50]),
-    ?assertEqual(ok, peer:call(Peer, todana_group, sync, [])),
+    ?assertEqual(ok, peer:call(Peer, todana_disk, sync, [])),
     ?assertMatch(#{fsync_us := #{p50 := _, p99 := _}, commit_us := #{}},
                  peer:call(Peer, todana, info, [])),
     kill_9(Peer),
@@ -303,7 +303,7 @@ a_lost_configuration_is_reported(Config) ->
 an_entry_of_a_newer_version_is_not_skipped(Config) ->
     Peer = start_peer(Config, #{}),
     1 = call(Peer, add, [<<"n">>, 1]),
-    ok = peer:call(Peer, todana_ra, pipeline, [{b, <<16#B1, 99, 0>>}]),
+    ok = peer:call(Peer, todana_ra_server, pipeline, [{b, <<16#B1, 99, 0>>}]),
     ok = call(Peer, await, [failed]),
     #{reason := Reason} = peer:call(Peer, todana_group, info, []),
     ?assertMatch([_ | _], string:find(Reason, "newer version of Todana")),
@@ -411,7 +411,7 @@ one_node_at_a_time(Config) ->
 records_come_from_snapshot_and_log(Config) ->
     Peer = start_peer(Config, #{}),
     Some = call(Peer, load, [4, 50]),
-    ok = peer:call(Peer, todana_group, snapshot_wait, [60_000]),
+    ok = peer:call(Peer, todana_snapshots, request_and_wait, [60_000]),
     #{last_snapshot := #{index := Index, bytes := Bytes}} =
         peer:call(Peer, todana_group, info, []),
     ?assert(Index > 1 andalso Bytes > 100),
@@ -430,7 +430,7 @@ records_come_from_snapshot_and_log(Config) ->
     Last = start_peer(Config, #{}),
     ?assertEqual(Some + More, call(Last, value, [<<"n">>])),
     %% From the snapshot alone, too.
-    ok = peer:call(Last, todana_group, snapshot_wait, [60_000]),
+    ok = peer:call(Last, todana_snapshots, request_and_wait, [60_000]),
     ok = peer:stop(Last),
     Only = start_peer(Config, #{}),
     ?assertEqual(Some + More, call(Only, value, [<<"n">>])),
@@ -794,7 +794,7 @@ a_damaged_segment_that_a_snapshot_replaces_is_set_aside(Config) ->
     kill_9(Peer),
     %% This start copies the log to segments.
     Again = start_peer(Config, #{}),
-    ok = peer:call(Again, todana_group, snapshot_wait, [60_000]),
+    ok = peer:call(Again, todana_snapshots, request_and_wait, [60_000]),
     More = call(Again, load, [4, 5]),
     kill_9(Again),
     [_ | _] = Segments = files(Config, "*/*.segment"),
@@ -1010,7 +1010,7 @@ stop_with_snapshot(Config) ->
     Peer = start_peer(Config, #{}),
     ok = call(Peer, set, [<<"key">>, <<"the value">>]),
     Some = call(Peer, load, [4, 20]),
-    ok = peer:call(Peer, todana_group, snapshot_wait, [60_000]),
+    ok = peer:call(Peer, todana_snapshots, request_and_wait, [60_000]),
     More = call(Peer, load, [2, 5]),
     kill_9(Peer),
     Some + More.

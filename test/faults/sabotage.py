@@ -48,7 +48,7 @@ CHANGES = {
     ),
     # Each node takes its own word for how far the log goes.
     "the read index": Change(
-        "cluster/todana_members",
+        "durable/todana_members",
         "    try ra:consistent_query(Servers, Query, TimeoutMs) of\n",
         "    try {ok, todana_nif:group_applied(), {Servers, Query, TimeoutMs}} of\n",
         ("isolate", "kill_all", "kill_majority"),

@@ -104,7 +104,7 @@ fn server_stop_all() -> Atom {
     atoms::ok()
 }
 
-/// `server_start(Settings) -> {ok, Server} | {error, Sentence} | {badarg, Name}`. `todana_config`
+/// `server_start(Settings) -> {ok, Server} | {error, Sentence} | {badarg, Name}`. `todana_settings`
 /// makes the map of settings; `Name` is the setting that is missing or wrong.
 #[rustler::nif(schedule = "DirtyIo")]
 fn server_start<'a>(env: Env<'a>, settings: Term<'a>) -> NifResult<Term<'a>> {

@@ -3,7 +3,7 @@
 //!
 //! The structures are [`Limits`](crate::Limits), [`KyotoSettings`](crate::kyoto::KyotoSettings)
 //! and the server's `Config`. Native code reads their fields; the Erlang side sets them by name,
-//! through [`OptionRow::put`]. `src/todana_options.erl` has a row for each option too, and
+//! through [`OptionRow::put`]. `src/options/todana_options.erl` has a row for each option too, and
 //! `test/todana_options_tests.erl` compares the two sides.
 
 use crate::kyoto::KyotoDatabase;
@@ -192,7 +192,7 @@ fn digits(text: &str) -> Option<u64> {
 
 /// One option of a structure `T`.
 pub struct OptionRow<T: 'static> {
-    /// The name of the option, the same in `src/todana_options.erl`.
+    /// The name of the option, the same in `src/options/todana_options.erl`.
     pub name: &'static str,
     /// Which values it may have.
     pub option_type: OptionType,

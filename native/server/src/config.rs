@@ -22,9 +22,9 @@ todana_protocol::options! {
     /// Everything that a server needs to know.
     ///
     /// Fields with a name after `option` are options of Todana: one row here, one in
-    /// `src/todana_options.erl`. [`Config::set_option`] sets them by name and checks the value. If
-    /// a field is set directly, [`crate::Server::start`] checks it only for values with which the
-    /// server could not work.
+    /// `src/options/todana_options.erl`. [`Config::set_option`] sets them by name and checks the
+    /// value. If a field is set directly, [`crate::Server::start`] checks it only for values with
+    /// which the server could not work.
     #[derive(Clone, Debug)]
     pub struct Config {
         /// The byte budget that the databases share. It contains `memory_limit` and
