@@ -1,18 +1,18 @@
 %% Makes this node the only member of its cluster, when the others are lost.
 %%
-%% They may not be lost for good. Two of three elect a leader when they come
-%% back, perhaps in the same term, and Ra's server on this node would follow it,
-%% and lose what this node has confirmed since it goes on alone. So the server
-%% gets another name: what the others send to the old one reaches nobody, and
-%% members that join from now on learn the new one.
+%% The others may come back. Two of three elect a leader then, perhaps in the
+%% same term. Ra's server on this node would follow that leader, and lose what
+%% this node has confirmed alone. So the server gets another name: what the
+%% others send to the old name reaches nobody, and nodes that join from now on
+%% learn the new one.
 %%
 %% The names of members are in Ra's configuration, in entries of the log, and in
 %% snapshots. A new snapshot takes the place of the entries, and `todana_adopt'
 %% changes the rest while the server does not run. An entry behind the snapshot
-%% would make another server of the member that it names, and this node none: so
-%% the directory notes first that no node may join, and the last change of the
-%% members is looked at before the name changes. If the node ends before, the
-%% note is there, and this is repeated.
+%% would still have the old name, and this node would be no member. So the
+%% directory notes first that no node may join, and the last change of the
+%% members must be in the snapshot before the name changes. If the node ends
+%% before that, the note is there, and the command is repeated.
 -module(todana_alone).
 -moduledoc false.
 

@@ -1,12 +1,13 @@
 %% Takes what clients have submitted, a batch at a time, and gives it to Ra.
 %%
-%% Nothing waits on a timer: an idle system makes a batch of each submission,
-%% and a busy one makes larger batches, since what comes while one is on its way
-%% waits for the next; only if that is much, or if those on their way are long
-%% scripts, up to four are on their way. Ra
-%% drops commands without a word in several states, so a batch that was not
+%% No batch waits for a timer. In an idle system each submission is a batch. In
+%% a busy one, what comes while a batch is on its way waits for the next batch,
+%% so batches become larger. Up to four are on their way if much waits, or if
+%% those on their way are long scripts.
+%%
+%% Ra drops commands without a word in several states. So a batch that was not
 %% applied within a second is sent again, as it is: the group applies each
-%% sequence once. The pauses grow, because Ra may only be slow: it writes each
+%% sequence once. The pauses grow, because Ra may only be slow, and writes each
 %% copy to the log.
 %%
 %% A member sends its batches to the batcher of the node that leads, which puts

@@ -28,8 +28,10 @@
 -type cluster() :: #{
     %% Makes the tables of its processes, which belong to the caller.
     new := fun((todana_config:options()) -> ok),
+    %% Whether the server may start, and go on: `todana_ra:guard/0'.
     check := fun((todana_data_dir:opened()) -> ok | {error, term()}),
     stays := fun((todana_data_dir:opened()) -> ok | {error, term()}),
+    %% Those of these members that vote.
     voters := todana_clock:voters(),
     %% The log of this leader grows, after a pause.
     busy := fun((Leader :: node()) -> ok),

@@ -1,11 +1,10 @@
-%% Starts and stops the parts of Ra that hold the log: the application, one
-%% system, and one server, the only member of its group.
+%% Starts and stops what holds the log: the application Ra, one of its systems
+%% (`todana_ra_system'), and one server (`todana_ra_server').
 %%
-%% Every function may be called again at any time: `start' begins with whatever
-%% is missing. Ra is started as a temporary application, because its
-%% supervisors give up when a disk is full (they allow one restart in five
-%% seconds); `todana_group' calls again then, so the node survives, and so does
-%% the group.
+%% Each function may be called again at any time: `start' begins with what is
+%% missing. Ra is a temporary application, because its supervisors give up when
+%% a disk is full: they allow one restart in five seconds. The node survives
+%% that, and `todana_group' starts Ra again.
 -module(todana_ra).
 -moduledoc false.
 

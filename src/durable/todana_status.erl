@@ -2,7 +2,7 @@
 %%
 %% - `info/0' has the figures for `todana:info/0'.
 %% - `<data_dir>/status', a Unix socket of mode 0600, writes them as one JSON
-%%   object to each client: `bin/todana status'.
+%%   object to each client: `todana_status_client'.
 %% - It notes them in native code each second, for INFO of Redis clients, and
 %%   carries out what these ask for: BGSAVE, SAVE, WAITAOF.
 -module(todana_status).
