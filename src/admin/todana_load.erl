@@ -1,9 +1,9 @@
 %% The node's side of `bin/todana load': stores the records that `dump' printed.
 %%
 %% The lines are read as they come, and written in batches, so memory is bounded
-%% by the longest line. docs/backup.md describes a line. Records that are there
-%% already are replaced; a line that is wrong ends the load, after the records
-%% before it were stored.
+%% by the longest line. docs/production.md describes a line. Records that are
+%% there already are replaced; a line that is wrong ends the load, after the
+%% records before it were stored.
 -module(todana_load).
 -moduledoc false.
 

@@ -1250,7 +1250,7 @@ unsubscribe(Subscription) ->
 -doc """
 Sets the function that is called for events of the application: tables that are
 opened and closed, the server, rejected clients, and once a second the numbers
-of expired and evicted records and refused writes. docs/events.md lists them.
+of expired and evicted records and refused writes: docs/production.md.
 The arguments are those of `telemetry:execute/3`, so
 
     todana:set_event_handler(fun telemetry:execute/3).

@@ -1,5 +1,5 @@
 %% Reports what happens in the application to one handler, a function of three
-%% arguments as in telemetry:execute/3. docs/events.md lists the events.
+%% arguments as in telemetry:execute/3. docs/production.md lists them.
 %%
 %% Tables and servers report that they start and stop. Everything else is a
 %% difference of counters, computed each second while there is a handler; so no

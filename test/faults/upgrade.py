@@ -47,7 +47,7 @@ def build(commit) -> Path:
 
 
 def change(cluster, node, version):
-    """Stops a member in order and starts it with another version, as docs/upgrade.md says."""
+    """Stops a member in order and starts it with another version, as docs/production.md says."""
     if cluster.leader() is node:
         other = cluster.others(node)[0]
         node.ask("transfer", other.name)

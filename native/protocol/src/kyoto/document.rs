@@ -16,7 +16,8 @@ const INTRODUCTION: &[&str] = &[
      procedures over HTTP (`POST /rpc/set`), single records by path (`GET /key`), and bulk \
      requests in the binary protocol. All protocols share the databases: database 0 of Kyoto \
      Tycoon is database 0 of RESP. The option `databases` sets the number of databases and their \
-     order.",
+     order. [One record, four interfaces](#one-record-four-interfaces) states what a record \
+     written by one of them looks like to the others.",
     "The password is given with HTTP's `Basic` scheme, with any user name, once per connection. \
      The server answers 403 to requests whose `Host` is neither an address, nor `localhost`, nor \
      one of `kyoto_hosts`, and to requests from pages of other sites. Pages of `kyoto_origins` may \
@@ -500,6 +501,9 @@ const DIFFERENCES: &[[&str; 4]] = &[
     ],
 ];
 
+/// The last chapter: how a write through one protocol appears in the others.
+const INTERFACES: &str = include_str!("interfaces.md");
+
 /// The page `docs/commands-kyoto.md`.
 fn document() -> String {
     let mut page = HEAD.to_owned();
@@ -546,6 +550,8 @@ fn document() -> String {
     for [subject, theirs, ours, reason] in DIFFERENCES {
         page.push_str(&format!("| {subject} | {theirs} | {ours} | {reason} |\n"));
     }
+    page.push('\n');
+    page.push_str(INTERFACES);
     page
 }
 
