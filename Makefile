@@ -117,7 +117,7 @@ lint-erlang: build ## xref and Dialyzer
 	@rebar3 xref
 	@rebar3 dialyzer
 
-tidy: ## line lengths, names, stray addresses, plain English
+tidy: ## line lengths, names, stray addresses, plain English, links of pages
 	@tools/tidy
 
 circles: ## circles between the files of a crate, and between the Erlang modules
