@@ -9,6 +9,8 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+import raw_results
+
 from .e5 import DEFAULT_BACK_END
 from .section import THREE_NODES, Claim, Contest, Section, plural, times
 
@@ -122,12 +124,17 @@ class Report:
 
     def files(self, section: Section) -> list[tuple[str, Path]]:
         """The raw results of a section: a label, and the path below the directory of results."""
-        found = [("raw results", Path(f"{section.name}.json"))]
+        found = [("raw results", self._file(section.name))]
         if section.name in self.more:
             found.append(("on three nodes", self.more[section.name]))
         if any(section.name == each.name for each in self.second):
-            found.append(("second run", Path(SECOND) / f"{section.name}.json"))
+            found.append(("second run", SECOND / self._file(section.name, SECOND)))
         return found
+
+    def _file(self, part, below="") -> Path:
+        """The name of the file with the results of a part, in the directory of results or below it."""
+        path = raw_results.path(self.directory / below, part)
+        return Path(path.name if path else f"{part}.json")
 
 
 # ----------------------------------------------------------------- sentences ---

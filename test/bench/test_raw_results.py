@@ -1,4 +1,4 @@
-"""Raw results as JSON: one round per line, and nothing lost."""
+"""Raw results as JSON: one round per line, nothing lost, and compressed if they are long."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT / "bench"))
 
 import raw_results  # noqa: E402
 
-FILES = sorted((ROOT / "bench" / "results").rglob("*.json"))
+FILES = sorted((ROOT / "bench" / "results").rglob("*.json*"))
 
 
 @pytest.mark.parametrize("value", [{}, [], {"results": []}, {"machine": {"plan": {"cells": [{"a": [1]}]}}}, {"a": [None, True, 0.1, "x\n"]}])
@@ -33,5 +33,24 @@ def test_the_rounds_of_a_figure_share_one_line():
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_the_results_in_the_tree_have_this_form(path):
-    text = path.read_text()
+    text = raw_results.text(path)
     assert text == raw_results.dumps(json.loads(text))
+
+
+def test_long_results_are_compressed(tmp_path):
+    short, long = {"results": ["a"]}, {"results": ["a" * raw_results.TEXT_BYTES_MAX]}
+    for value, name in [(short, "stalls.json"), (long, "stalls.json.gz"), (short, "stalls.json")]:
+        path = raw_results.write(tmp_path / "stalls.json", value)
+        assert [path] == list(tmp_path.iterdir()) == [tmp_path / name]
+        assert raw_results.read(path) == value
+        assert raw_results.path(tmp_path, "stalls") == path and raw_results.paths(tmp_path) == {"stalls": path}
+
+
+def test_the_same_results_make_the_same_file(tmp_path):
+    value = {"results": ["a" * raw_results.TEXT_BYTES_MAX]}
+    files = [raw_results.write(tmp_path / name, value) for name in ("one.json", "other.json")]
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_a_part_without_a_file_has_no_results(tmp_path):
+    assert raw_results.path(tmp_path, "stalls") is None and raw_results.paths(tmp_path) == {}

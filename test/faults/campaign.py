@@ -2,8 +2,8 @@
 
     tools/python test/faults/campaign.py --faults 1000 --results FILE [--seed N] [--parallel N]
 
-A line of JSON is appended to FILE for each fault, once its run has been checked. A campaign that was stopped goes on where it
-was: runs whose lines are in FILE are not repeated. Runs that fail are kept in _build/faults. The status is 1 if one failed.
+A line of JSON is appended to FILE for each run, once it has been checked: what its faults have in common, and the list of its faults.
+A campaign that was stopped goes on where it was: runs whose lines are in FILE are not repeated. Runs that fail are kept in _build/faults. The status is 1 if one failed.
 `--kinds NAME...` takes only these faults; `--one RUN` carries out one run in this process; `--summary FILE...` prints a table of such files.
 """
 
@@ -71,13 +71,21 @@ def in_process(seed, number, steps, kinds=None) -> list[dict]:
         return [{"suite": "cluster", "campaign": seed, "run": number, "seed": seed_of_run(seed, number), "verdict": f"{why}: {output}"[-2_000:]}]
 
 
+def packed(faults) -> str:
+    """The line of a run: the facts that all its faults have, and the others of each."""
+    shared = {name: value for name, value in faults[0].items() if all(fault.get(name) == value for fault in faults)}
+    own = [{name: value for name, value in fault.items() if name not in shared} for fault in faults]
+    return json.dumps({**shared, "faults": own}) + "\n"
+
+
 def read(path) -> list[dict]:
-    """The lines of a file; a line that was cut off at its end is left out."""
+    """The faults in a file, with all their facts; a line that was cut off at its end is left out."""
     found = []
     if path.exists():
         for line in path.read_text().splitlines():
             with contextlib.suppress(json.JSONDecodeError):
-                found.append(json.loads(line))
+                run = json.loads(line)
+                found += [{**run, **fault} for fault in run.pop("faults")]
     return found
 
 
@@ -93,8 +101,7 @@ def campaign(path, seed, count, parallel, steps=STEPS, kinds=None) -> int:
     with ThreadPoolExecutor(parallel) as pool, path.open("a") as file:
         for lines in pool.map(lambda number: in_process(seed, number, steps, kinds), wanted):
             date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M")
-            for line in lines:
-                file.write(json.dumps(line | {"date": date, **facts}) + "\n")
+            file.write(packed([line | {"date": date, **facts} for line in lines]))
             file.flush()
             bad = [line for line in lines if line["verdict"] not in ("ok", "not checked")]
             failed += bool(bad)
