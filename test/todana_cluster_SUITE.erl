@@ -29,7 +29,7 @@
     no_node_joins_while_it_goes_on_alone/1,
     nobody_goes_on_alone_beside_a_majority/1,
     who_goes_on_alone_has_the_most/1,
-    who_may_not_join_is_told_why/1,
+    a_refused_join_says_why/1,
     a_node_joins_while_it_runs/1,
     a_refused_join_changes_nothing/1,
     databases_that_are_open_do_not_join/1,
@@ -97,7 +97,7 @@ all() ->
         no_node_joins_while_it_goes_on_alone,
         nobody_goes_on_alone_beside_a_majority,
         who_goes_on_alone_has_the_most,
-        who_may_not_join_is_told_why,
+        a_refused_join_says_why,
         a_node_joins_while_it_runs,
         a_refused_join_changes_nothing,
         databases_that_are_open_do_not_join,
@@ -399,7 +399,7 @@ a_removed_node_stops_and_stays_out(Config) ->
 the_leader_can_be_moved_and_can_leave(Config) ->
     [A, B, C] = cluster([a, b, c], Config),
     ?assertEqual(
-        {error, "nobody@127.0.0.1 is no member of the cluster"},
+        {error, "nobody@127.0.0.1 is not a member of the cluster"},
         rpc(B, todana_cluster, transfer, ['nobody@127.0.0.1'])
     ),
     ok = rpc(B, todana_cluster, transfer, [C]),
@@ -595,7 +595,7 @@ who_goes_on_alone_has_the_most(Config) ->
     await(fun() -> call(B, set, [k, 3]) =:= ok end),
     ?assertEqual([{B, leader}], roles(B)).
 
-who_may_not_join_is_told_why(Config) ->
+a_refused_join_says_why(Config) ->
     [A, B] = cluster([a, b], Config),
     %% A directory of another cluster.
     X = node(x, [{cluster_create, yes}], Config),
@@ -1053,7 +1053,7 @@ a_node_that_starts_denies_no_member(Config) ->
     await(fun() -> asked_to_leave(A, B) =:= {ok, true} end),
     await(fun() ->
         {error, Sentence} = asked_to_leave(A, B),
-        string:find(Sentence, "is no member of the cluster") =/= nomatch
+        string:find(Sentence, "is not a member of the cluster") =/= nomatch
     end).
 
 asked_to_leave(Asked, Node) ->

@@ -219,7 +219,7 @@ events_test() ->
         ]},
         {Facts#{up := [a, b], leader := b, members := [a, b, d],
                 voters := [a, b], votes := false},
-            ["d is a member now", "c is no member any more"]},
+            ["d is a member now", "c is no longer a member"]},
         {Facts#{up := [a, b], leader := b, members := [a, b, d],
                 voters := [a, b]},
             ["this node votes now"]}

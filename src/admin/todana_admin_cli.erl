@@ -103,8 +103,8 @@ differs(Ms) ->
 own(DiffersMs, EarlyMs) ->
     case todana_status_text:clock_differs(DiffersMs - EarlyMs) of
         none -> "";
-        _ -> "this node's clock is wrong: set it; its node warns of more than "
-             "5 s, until it agrees again\n"
+        _ -> "this node's clock is wrong: set it. The warning in the log ends "
+             "when the clock agrees again\n"
     end.
 
 -spec would(integer()) -> iodata().

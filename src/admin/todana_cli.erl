@@ -82,17 +82,17 @@ run(["backup", [First | _] = File | Rest]) when First =/= $- ->
     ok = native(),
     todana_backup_cli:backup(control("backup", Rest), File);
 run(["backup" | _]) ->
-    throw("backup: say `backup FILE`, and behind the file what finds the node, "
+    throw("backup: use `backup FILE`, then an option that identifies the node, "
           "such as `--data-dir DIRECTORY`");
 run(["restore", [First | _] = File | Rest]) when First =/= $- ->
     ok = native(),
     todana_backup_cli:restore(File, directory("restore", Rest));
 run(["restore" | _]) ->
-    throw("restore: say `restore FILE DIRECTORY`");
+    throw("restore: use `restore FILE DIRECTORY`");
 run(["load", [First | _] = File | Rest]) when First =/= $- ->
     todana_backup_cli:load(control("load", Rest), File);
 run(["load" | _]) ->
-    throw("load: say `load FILE`, and behind the file what finds the node, "
+    throw("load: use `load FILE`, then an option that identifies the node, "
           "such as `--data-dir DIRECTORY`");
 run(["repair" | Rest]) ->
     todana_cli_files:repair(directory("repair", Rest));
@@ -106,7 +106,7 @@ run(["config", "check" | Rest]) ->
     with_flags(Rest, fun todana_cli_config:check/1);
 run(["config", "reference"]) -> finish(todana_options_page:page());
 run(["config" | _]) ->
-    throw("config: say `config show`, `config check` or `config reference`");
+    throw("config: use `config show`, `config check` or `config reference`");
 run([Other | _]) -> throw(["there is no command `", Other, "`; see `help`"]).
 
 %% A word alone is that of a directory.
@@ -114,7 +114,7 @@ run([Other | _]) -> throw(["there is no command `", Other, "`; see `help`"]).
 clock_words([[First | _] = Word | _]) when First =/= $- ->
     filelib:is_dir(Word) orelse
         throw(["clock: `", Word, "` is neither `set` nor a data directory: "
-               "say `clock` or `clock set`"]),
+               "use `clock` or `clock set`"]),
     ok;
 clock_words(_Rest) ->
     ok.

@@ -69,14 +69,14 @@ status_of(Arguments) ->
 
 -spec one_directory(string()) -> no_return().
 one_directory(Command) ->
-    throw([Command, ": name one data directory, and nothing else, or say it as "
+    throw([Command, ": name one data directory and nothing else, or use "
            "`--data-dir DIRECTORY`; a node without one keeps everything in "
            "memory"]).
 
 -spec names_no_node(string()) -> no_return().
 names_no_node(Command) ->
-    throw([Command, ": these options name no node: say its --data-dir, its "
-           "first listener or its --control-socket"]).
+    throw([Command, ": these options identify no node: give its --data-dir, "
+           "its first listener or its --control-socket"]).
 
 %% The node with these default options, or else the only one.
 -spec only_node(string(), file:filename() | none) -> file:filename().
@@ -86,7 +86,7 @@ only_node(Command, Default) ->
         {false, [Path]} ->
             Path;
         {false, [_, _ | _]} ->
-            throw([Command, ": several nodes are running here: say the "
+            throw([Command, ": several nodes are running here: give the "
                    "--data-dir or the --control-socket of one: ",
                    lists:join(", ", Found)]);
         {_, _} when Default =:= none ->

@@ -90,12 +90,12 @@ run("force", Path, ["--i-accept-data-loss"], []) ->
     finish("done\n");
 run("force", _Path, _, _) ->
     throw("cluster force: writes that this node does not have are lost for "
-          "good: say --i-accept-data-loss");
+          "good: to accept that, give --i-accept-data-loss");
 run(Command, _Path, _Flags, _Names) ->
     Usages = [
         ["`cluster ", Usage, "`"] || {C, Usage, _} <- usage(), C =:= Command
     ],
-    throw(["cluster: say ", lists:join(" or ", Usages)]).
+    throw(["cluster: use ", lists:join(" or ", Usages)]).
 
 -spec change(file:filename() | none, map()) -> no_return().
 change(Path, Request) ->

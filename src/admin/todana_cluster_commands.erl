@@ -8,7 +8,7 @@
 -spec run(binary(), map()) -> todana_node_commands:result().
 run(Command, Request) ->
     case whereis(todana_membership) of
-        undefined -> {error, "this node is no member of a cluster"};
+        undefined -> {error, "this node is not a member of a cluster"};
         _ -> run_in_cluster(Command, Request)
     end.
 
@@ -48,7 +48,7 @@ with_node(#{~"argument" := Name}, Do) ->
         {ok, _Leader, Members} ?= todana_members:list(todana_members:known()),
         Nodes = [Node || #{node := Node} <- Members],
         [] ?= named(Text, Nodes),
-        {error, [Text, " is no member of the cluster", hint(Text, Nodes)]}
+        {error, [Text, " is not a member of the cluster", hint(Text, Nodes)]}
     else
         [Found] -> Do(Found);
         {error, _} -> {error, "the cluster has no leader"}

@@ -65,7 +65,7 @@ nobody can say that now.
     {ok, invitation()} | {later | error, Sentence :: iodata()}.
 invite(#{version := Version}) when Version =/= ?VERSION ->
     {error, io_lib:format(
-        "~s speaks version ~b of the language of clusters, and this node ~b: "
+        "~s uses version ~b of the cluster protocol, and this node version ~b: "
         "use the same version of Todana",
         [node(), ?VERSION, Version]
     )};
@@ -78,16 +78,16 @@ invite(#{node := Node, durability := Durability, time_ms := TimeMs} = Facts) ->
                      "`bin/todana cluster force` there again, if it has "
                      "ended with an error"]};
         #{cluster := none} ->
-            {error, [atom_to_list(node()), " is no member of a cluster: start "
-                     "it with the option cluster_create = yes "
+            {error, [atom_to_list(node()), " is not a member of a cluster: "
+                     "start it with the option cluster_create = yes "
                      "(--cluster-create)"]};
         #{durability := Other} when Other =/= Durability ->
             {error, io_lib:format("the cluster has durability ~s, not ~s",
                                   [Other, Durability])};
         #{} when AwayMs > ?CLOCK_MS_MAX ->
             {error, io_lib:format(
-                "the clocks of ~s and of this node differ by ~b s: set them "
-                "right first", [node(), AwayMs div 1_000]
+                "the clocks of ~s and of this node differ by ~b s: "
+                "correct them first", [node(), AwayMs div 1_000]
             )};
         #{cluster := Cluster, seed := Seed} ->
             maybe
@@ -110,7 +110,7 @@ may_read(_Node, Format, Common) when Format >= Common ->
 may_read(Node, Format, Common) ->
     {error, io_lib:format(
         "the members of the cluster write format ~b of the log, and ~s reads "
-        "none newer than ~b: use the version of Todana that they have",
+        "none newer than ~b: use the members' version of Todana",
         [Common, Node, Format]
     )}.
 
@@ -186,9 +186,9 @@ expect(Node) ->
     end.
 
 -doc """
-Whether a majority of this cluster has confirmed that this server is no member.
-A leader that is cut off does not know who is one, and a change that has only
-begun may never be made; the question to the majority waits for its end.
+Whether a majority of this cluster has confirmed that this server is not a
+member. A leader that is cut off does not know who is one, and a change that has
+only begun may never be made; the question to the majority waits for its end.
 """.
 -spec is_removed(Cluster :: binary(), node(), UId :: binary()) -> boolean().
 is_removed(Cluster, Node, UId) ->

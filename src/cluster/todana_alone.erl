@@ -102,8 +102,8 @@ written(ok) ->
     ok;
 written({error, Reason}) ->
     {error, io_lib:format(
-        "the file `node` of the data directory cannot be written: ~0tp. Run "
-        "the command again when that is mended", [Reason]
+        "the file `node` of the data directory cannot be written: ~0tp. "
+        "Correct that, and run the command again", [Reason]
     )}.
 
 -spec unfinished(iodata()) -> {error, iodata()}.

@@ -405,7 +405,7 @@ member(Node, Members) ->
         [Member] ->
             {ok, Member};
         [] ->
-            {error, [atom_to_list(Node), " is no member of the cluster"]}
+            {error, [atom_to_list(Node), " is not a member of the cluster"]}
     end.
 
 -spec members() ->
@@ -420,15 +420,15 @@ members() ->
 result(ok) -> ok;
 result({error, timeout}) -> {error, "the leader does not answer"};
 result({error, forced}) ->
-    {error, "`cluster force` has begun on this node, and not ended: run it "
-            "again"};
+    {error, "`cluster force` has begun on this node but has not finished: run "
+            "it again"};
 result({error, {silent, Node}}) ->
     {error, [atom_to_list(Node), " does not answer"]};
 result({error, unconfirmed}) ->
-    {error, "the change has begun, and no majority of the members confirms it: "
+    {error, "the change has begun, but no majority has confirmed it yet: "
             "see `bin/todana cluster status`"};
 result({error, cluster_change_not_permitted}) ->
-    {error, "another change of the members goes on: try again"};
+    {error, "another change of the members is in progress: try again"};
 result({error, Reason}) -> {error, io_lib:format("~0tp", [Reason])}.
 
 %% ---------------------------------------------------------------- status ---

@@ -117,7 +117,7 @@ no_vote(#{votes := false}) -> ", and has no vote itself".
 -spec changes(facts(), facts()) -> [line()].
 changes(#{members := Old}, #{members := New}) ->
     [{notice, text("~ts is a member now", [N])} || N <- New -- Old] ++
-    [{notice, text("~ts is no member any more", [N])} || N <- Old -- New].
+    [{notice, text("~ts is no longer a member", [N])} || N <- Old -- New].
 
 %% Of nodes that were members before and are now.
 -spec connections(facts(), facts()) -> [line()].

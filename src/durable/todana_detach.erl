@@ -23,7 +23,7 @@ detach() ->
     maybe
         ok ?= give_up_others(),
         await(fun is_applied/0, ?LEAD_TIMEOUT_MS,
-              "the log cannot give up the members that it had")
+              "the log cannot remove its former members")
     end.
 
 -doc "Has a snapshot written that makes this lasting, if there is room for it.".

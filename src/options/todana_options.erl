@@ -32,7 +32,7 @@
     | {bytes, Min :: integer(), Max :: integer()}
     | {bytes, Min :: integer(), Max :: integer(), Without :: off | auto}
     | {choice, [atom()]}.
-%% The read level of its clients, if it has an own one.
+%% The read level of its clients, if it has one of its own.
 -type address() ::
     {inet:ip_address(), inet:port_number()}
     | {inet:ip_address(), inet:port_number(), local | bounded | linear}.
@@ -96,9 +96,10 @@ listeners() ->
             "Threads that serve clients. `auto` is one for each online CPU."),
         row(G, event_loop_balance, {choice, [load, even]}, "even",
             "How connections are distributed among event loops. `even`: each "
-            "loop gets as many, and keeps them. `load`: they gather on as few "
-            "as the load needs, and move between requests; `poll` and `select` "
-            "do not support it, and distribute them evenly."),
+            "loop gets the same number, and keeps them. `load`: connections "
+            "gather on as few loops as the load needs, and move between "
+            "requests; `poll` and `select` do not support this, and distribute "
+            "connections evenly."),
         row(G, event_backend, {choice, [native, portable, poll, select]},
             "native",
             "The system interface that reports ready sockets. `native` is "
@@ -125,8 +126,8 @@ memory() ->
             "Interval in milliseconds at which the sweeper frees expired "
             "records, and evicts records if large values have exceeded the "
             "limit. Clients never see an expired record, even before the "
-            "sweeper frees it. While no record expires and nobody writes, it "
-            "looks once a second.")
+            "sweeper frees it. If no record expires and there are no writes, "
+            "the sweeper runs once a second.")
     ].
 
 -spec durability() -> [option()].
@@ -180,14 +181,16 @@ cluster() ->
             "data directory remembers it. With `off`, a node without a cluster "
             "has no name. Ignored in a node that has a name already."),
         row(G, cluster_create, {choice, [no, yes]}, "no",
-            "With `yes`, the data directory becomes the first one of a "
-            "cluster, which others join. Has no effect if it belongs to a "
-            "cluster already. Replace it by `cluster_join` with the name of "
-            "another member after the first start, so that a lost directory "
-            "does not begin a second cluster."),
+            "With `yes`, the node creates a cluster with its data directory, "
+            "and other nodes can join. The option has no effect if the "
+            "directory belongs to a cluster already. After the first start, "
+            "replace the option by `cluster_join` with the name of another "
+            "member, so that the node does not create a second cluster if its "
+            "directory is lost."),
         row(G, cluster_join, node, "off",
-            "A node of the cluster that a new data directory joins. Has no "
-            "effect if it belongs to a cluster already."),
+            "A node of the cluster that this node joins with an empty data "
+            "directory. The option has no effect if the directory belongs to a "
+            "cluster already."),
         row(G, cluster_accept_older, {choice, [no, yes]}, "no",
             "With `yes`, this start accepts that the data directory of a "
             "member is older than what the other members know it to have "
@@ -202,8 +205,8 @@ cluster() ->
             "A directory with the certificates of the cluster, made by `todana "
             "cluster certificates DIRECTORY`: the nodes connect by TLS. "
             "Needed if a node has an address that is not a loopback address. "
-            "Another release is started with the flags of Erlang's "
-            "distribution over TLS instead."),
+            "In another release, use the emulator's flags for distribution "
+            "over TLS instead."),
         row(G, cluster_port, {integer, 1, 65535, auto}, "auto",
             "The port on which the other nodes reach this one. `auto` is any "
             "free port; epmd, on port 4369, knows it."),
@@ -246,7 +249,8 @@ clients() ->
             "server receives the password counts, not the time at which it "
             "replies."),
         row(G, tcp_keepalive_s, {integer, 1, 32767, off}, "300",
-            "Idle time before TCP keepalive probes, in seconds."),
+            "Idle time of a connection before TCP keepalive probes, in "
+            "seconds."),
         row(G, clients_memory_limit, {bytes, 0, 1024 * ?TB, auto}, "auto",
             "Maximum number of bytes that the server holds for all clients "
             "together: incomplete requests, commands queued by MULTI, and "
@@ -258,8 +262,8 @@ clients() ->
             "server holds for one client."),
         row(G, tracking_keys_max, {integer, 1, 1_000_000_000}, "1000000",
             "Maximum number of keys that are tracked for clients that cache "
-            "values (`CLIENT TRACKING`). Beyond that, the server has the "
-            "clients forget other keys."),
+            "values (`CLIENT TRACKING`). Beyond that, the server invalidates "
+            "other keys."),
         row(G, subscriptions_max, {integer, 1, 1_048_576}, "10000",
             "Maximum number of subscriptions of a client: channels, patterns "
             "and sharded channels together."),
@@ -352,9 +356,9 @@ observing() ->
             "and `cluster` reach the node; only its user may connect. `auto` "
             "is `control` in `data_dir`. Without one it is a file named after "
             "the first listener, in `/run/todana`, `$XDG_RUNTIME_DIR/todana` "
-            "or `/tmp/todana-USER`, the first of them that the user may write; "
-            "there is none in another release, or if that listener's port is "
-            "0. `off` is none.")
+            "or `/tmp/todana-USER`, the first of them that the user may write. "
+            "There is no socket in another release, or if that listener's port "
+            "is 0. `off` disables it.")
     ].
 
 %% Of a node that the command line starts; another release has its own logger.
@@ -364,13 +368,13 @@ log() ->
     [
         row(G, log_level, {choice, [error, warning, notice, info, debug]},
             "notice",
-            "The log has messages of this level and of graver ones. Like the "
-            "other options of the log, it has no effect in another release, "
-            "to which the logger belongs."),
+            "The lowest level of the messages that are logged: `error` is the "
+            "most severe. Like the other options of the log, it has no effect "
+            "in another release, which configures its own logger."),
         row(G, log_file, file, "off",
             "The file to which the log is appended. With `off` the log goes to "
-            "standard error. If the file is renamed or removed, a new one is "
-            "begun."),
+            "standard error. If the file is renamed or removed, the node "
+            "begins a new one."),
         row(G, log_file_bytes, {bytes, 16 * ?KB, ?TB, off}, "64mb",
             "The size at which the file is renamed to `FILE.0`, an existing "
             "`FILE.0` to `FILE.1` and so on, and a new file is begun. With "

@@ -319,8 +319,8 @@ def test_only_a_new_directory_is_restored_into(backup, tmp_path):
     (left / "restore.tmp").rmdir()
     succeed("restore", backup, "--data-dir", left)
     assert "no such file" in fail("restore", tmp_path / "nothing", tmp_path / "new")
-    assert "say `restore FILE DIRECTORY`" in fail("restore")
-    assert "say `backup FILE`" in fail("backup")
+    assert "use `restore FILE DIRECTORY`" in fail("restore")
+    assert "use `backup FILE`" in fail("backup")
 
 
 # ------------------------------------------------------------------------- clusters ---

@@ -89,7 +89,7 @@ def test_status_waits_until_a_node_may_fail(cluster):
     _, usage = todana("cluster", "status", "--timeout", "3", "--data-dir", first.directory)
     assert "`cluster status [--json | --watch]` or `cluster status --wait [--timeout S]`" in usage
     _, hint = todana("cluster", "transfer", "b", "--data-dir", first.directory)
-    assert f"b is no member of the cluster; did you mean {second.name}?" in hint
+    assert f"b is not a member of the cluster; did you mean {second.name}?" in hint
     wait = ("cluster", "status", "--wait", "--data-dir", first.directory)
     status, output = todana(*wait)
     assert status == 0 and "1 of 3 voters may fail" in output, output

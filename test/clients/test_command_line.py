@@ -98,7 +98,7 @@ def test_a_wrong_word_of_clock_is_answered_with_the_words():
     """Not with what flags are."""
     for words in (["reset"], ["reset", "--data-dir", "/nowhere"]):
         assert run("clock", *words) == (
-            1, "", "todana: clock: `reset` is neither `set` nor a data directory: say `clock` or `clock set`\n",
+            1, "", "todana: clock: `reset` is neither `set` nor a data directory: use `clock` or `clock set`\n",
         )
 
 
@@ -160,5 +160,5 @@ def test_the_only_node_is_found_without_options(tmp_path):
     assert lines[3] == "serving"
     assert lines[4].startswith("todana ")
     assert lines[5].startswith("saved: ")
-    assert f"several nodes are running here: say the --data-dir or the --control-socket of one: {tmp_path}/of one/control, " in lines[6]
+    assert f"several nodes are running here: give the --data-dir or the --control-socket of one: {tmp_path}/of one/control, " in lines[6]
     assert lines[7:] == ["several", "stopped", "stopped"]

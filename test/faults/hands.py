@@ -33,7 +33,7 @@ class NoAdvice(AssertionError):
 def leave(node, asked):
     """Has a node removed. The answer may be lost, so the question is repeated until there is nothing to do."""
     deadline = time.monotonic() + CHANGE_TIMEOUT_S
-    while (answer := ask_to_leave(node, asked)) != ("ok", True) and "no member" not in str(answer[1]):
+    while (answer := ask_to_leave(node, asked)) != ("ok", True) and "not a member" not in str(answer[1]):
         assert time.monotonic() < deadline, f"leave: {answer}"
         time.sleep(0.3)
 

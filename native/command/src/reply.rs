@@ -103,7 +103,7 @@ pub enum Error {
     NoScripts,
     /// The value is no HyperLogLog.
     NotASketch,
-    /// The value begins as a HyperLogLog does, and is none.
+    /// The value has the header of a HyperLogLog, but the rest of it is not valid.
     CorruptSketch,
     /// The payload of RESTORE is incomplete, or has another checksum.
     BadPayload,

@@ -73,7 +73,7 @@ macro_rules! connection {
             summary: "Accepted without effect, because accesses are not recorded." }
         ClientPause { name: "client|pause", handler: Session(Words, client_pause), arity: -3, keys: NO_KEYS,
             flags: ADMIN | SESSION, group: Connection, since: "3.0.0", syntax: "timeout [WRITE|ALL]", cost: "O(1)",
-            summary: "Has the requests of all clients wait for this number of milliseconds, or those that may write." }
+            summary: "Delays the requests of all clients, or only those that may write, for this number of milliseconds." }
         ClientReply { name: "client|reply", handler: Session(Words, client_reply), arity: 3, keys: NO_KEYS,
             flags: SESSION, group: Connection, since: "3.2.0", syntax: "ON|OFF|SKIP", cost: "O(1)",
             summary: "Switches replies on, off, or off for the next command." }
