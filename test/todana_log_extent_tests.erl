@@ -53,7 +53,7 @@ a_writer_and_an_extender_do_not_disturb_each_other() ->
         ok = file:write_file(File, ~""),
         {ok, Fd} = file:open(File, [raw, read, write, binary]),
         {Extender, Monitor} = spawn_monitor(fun() ->
-            extend_until_told(File)
+            extend_until_message(File)
         end),
         Chunks = [chunk(N) || N <- lists:seq(1, ?CHUNKS)],
         [ok = file:write(Fd, Chunk) || Chunk <- Chunks],
@@ -69,12 +69,12 @@ a_writer_and_an_extender_do_not_disturb_each_other() ->
 
 chunk(N) -> binary:copy(<<N:32>>, ?CHUNK_BYTES div 4).
 
-extend_until_told(File) ->
+extend_until_message(File) ->
     receive
         stop -> ok
     after 0 ->
         ok = extend(File, filelib:file_size(File) + rand:uniform(3 bsl 20)),
-        extend_until_told(File)
+        extend_until_message(File)
     end.
 
 extend(File, Bytes) ->

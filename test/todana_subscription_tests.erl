@@ -285,11 +285,11 @@ closed() ->
     ok = todana:close(T),
     receive
         {todana, S, ready} -> ok
-    after ?TIMEOUT_MS -> error(not_told)
+    after ?TIMEOUT_MS -> error(no_message)
     end,
     receive
         {todana, S, closed} -> ok
-    after ?TIMEOUT_MS -> error(not_told)
+    after ?TIMEOUT_MS -> error(no_message)
     end,
     nothing_follows(S),
     ok = todana:unsubscribe(S),
@@ -300,7 +300,7 @@ closed() ->
     ok = todana:close(db9),
     receive
         {todana, OfDatabase, closed} -> ok
-    after ?TIMEOUT_MS -> error(not_told)
+    after ?TIMEOUT_MS -> error(no_message)
     end,
     {ok, _} = todana:open(db9, #{}),
     Again = subscribe(db9),
@@ -397,7 +397,7 @@ unsubscribed_while_closed(T) ->
 unsubscribe_next([Ended, Next | Others]) ->
     receive
         {todana, Ended, closed} -> ok
-    after ?TIMEOUT_MS -> error(not_told)
+    after ?TIMEOUT_MS -> error(no_message)
     end,
     ok = todana:unsubscribe(Next),
     ok = todana:unsubscribe(Ended),

@@ -10,7 +10,7 @@
 -export([reload_under_a_server/0, collect_the_old/1]).
 -export([
     embedded_opens_no_port/1,
-    embedded_has_a_control_socket_where_told/1,
+    embedded_has_a_control_socket_where_configured/1,
     embedded_refuses_unknown_options/1,
     each_process_may_be_killed/1,
     the_supervisor_may_be_killed/1,
@@ -35,7 +35,7 @@
 all() ->
     [
         embedded_opens_no_port,
-        embedded_has_a_control_socket_where_told,
+        embedded_has_a_control_socket_where_configured,
         embedded_refuses_unknown_options,
         each_process_may_be_killed,
         the_supervisor_may_be_killed,
@@ -76,7 +76,7 @@ embedded_opens_no_port(_Config) ->
     ?assertEqual([], todana:list()).
 
 %% Without a data directory only at a path that is given.
-embedded_has_a_control_socket_where_told(Config) ->
+embedded_has_a_control_socket_where_configured(Config) ->
     Path = filename:join(proplists:get_value(priv_dir, Config), "c"),
     Control = fun(Given) ->
         application:set_env(todana, control_socket, Given),

@@ -25,7 +25,7 @@
 %% While the clock is being corrected, it moves in steps of this time.
 -define(STEP_MS, 100).
 %% A wall clock that a member has not sent for this time does not count.
--define(HEARD_MS, 5_000).
+-define(RECENT_MS, 5_000).
 -define(ASK_TIMEOUT_MS, 2_000).
 %% What a message may take is no error of a clock.
 -define(EQUAL_MS, 20).
@@ -231,7 +231,8 @@ lead_others(Era, NowMs, #state{walls = Walls, voters = OfMembers}) ->
     Later = [wall_ms() - NowMs | [
         FromMs + AtMs - NowMs
      || Node := {FromMs, HeardMs} <- Walls,
-        lists:member(Node, Voters), Node =/= node(), AtMs - HeardMs =< ?HEARD_MS
+        lists:member(Node, Voters), Node =/= node(),
+        AtMs - HeardMs =< ?RECENT_MS
     ]],
     %% A leader that is cut off, or new, has nobody's clock but its own.
     EarlyMs = case 2 * length(Later) > length(Voters) of

@@ -476,8 +476,8 @@ def test_the_options_of_the_listeners(guarded_node):
         assert connection.call("GET", "a") == b"1"
 
 
-def heard(subscription, publish):
-    """Publishes until the subscriber of another node hears it: the nodes may still be connecting. Returns the message."""
+def received_message(subscription, publish):
+    """Publishes until the subscriber of another node receives it: the nodes may still be connecting. Returns the message."""
 
     def once():
         publish()
@@ -502,7 +502,7 @@ def test_messages_reach_the_subscribers_of_every_node(emptied, kind, protocol):
                 pass
         for publisher in clients:
             for subscription in subscriptions:
-                found = heard(subscription, lambda publisher=publisher: publisher.publish("news", "hello"))
+                found = received_message(subscription, lambda publisher=publisher: publisher.publish("news", "hello"))
                 assert (found["channel"], found["data"]) == ("news", "hello")
         for subscription in subscriptions:
             while subscription.get_message(timeout=0.5):

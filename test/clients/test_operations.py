@@ -41,7 +41,7 @@ def says(server, pattern):
 # ------------------------------------------------------------------------------------------------- passwords ---
 
 
-def test_a_password_that_changes_tells_connections_apart(start_server):
+def test_connections_of_before_survive_a_new_password(start_server):
     """As Redis does: connections of before stay as they are, new ones need the new password."""
     server = start_server()
     with wire.Resp(server.resp) as old, wire.Resp(server.resp) as silent:

@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_is_told_apart() {
+    fn what_is_no_record_is_distinguished() {
         let mut bytes = Vec::new();
         put_time_mark(&mut bytes);
         assert!(matches!(front(&bytes[..bytes.len() - 1]), Front::Unframed));

@@ -59,13 +59,13 @@ struct Tap(ResourceRef<Subscription>);
 impl Observer for Tap {
     fn observe(&self, event: &Event<'_>) {
         if self.0.queue.push(event) {
-            tell(&self.0, atoms::ready());
+            notify(&self.0, atoms::ready());
         }
     }
 }
 
 /// Sends `{todana, Subscription, Word}` to the subscriber.
-fn tell(subscription: &ResourceRef<Subscription>, word: Atom) {
+fn notify(subscription: &ResourceRef<Subscription>, word: Atom) {
     erts::send(subscription.subscriber, |env| {
         let term = subscription.term(env);
         erts::tuple(env, &[atoms::todana().as_c_arg(), term, word.as_c_arg()])
@@ -109,7 +109,7 @@ impl Watched for Subscription {
 pub(crate) fn end_all(store: &Store) {
     let subscriptions = std::mem::take(&mut *store.subscriptions().lock());
     for subscription in subscriptions {
-        subscription.end(|| tell(&subscription, atoms::closed()));
+        subscription.end(|| notify(&subscription, atoms::closed()));
     }
 }
 
@@ -216,7 +216,7 @@ fn events<'a>(env: Env<'a>, subscription: Term<'a>) -> Term<'a> {
     let (batch, more) = subscription.queue.take();
     let list = list_of(raw_env, subscription.codec, &batch);
     if more {
-        subscription.unless_ended(|| tell(&subscription, atoms::ready()));
+        subscription.unless_ended(|| notify(&subscription, atoms::ready()));
     }
     erts::consume_timeslice(raw_env, started.elapsed());
     // SAFETY: the list was made in this environment.

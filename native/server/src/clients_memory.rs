@@ -7,7 +7,7 @@
 //! on whichever loop, until what the others hold fits. So the sum exceeds the limit by at most what
 //! one turn on each loop can add.
 //!
-//! A chosen client is no longer counted ([`Shared::condemned_bytes`]): its loop may take a moment
+//! A chosen client is no longer counted ([`Shared::evicting_bytes`]): its loop may take a moment
 //! to close it, and no other client should be chosen in its place meanwhile. Until then, clients
 //! that hold memory receive no more input, or the sum would continue to grow.
 //!
@@ -104,15 +104,15 @@ impl Shared {
         match self.clients_memory_limit_bytes() {
             0 => 0,
             limit => {
-                let condemned = self.condemned_bytes.load(Relaxed);
-                self.clients_bytes().saturating_sub(condemned).saturating_sub(limit)
+                let evicting = self.evicting_bytes.load(Relaxed);
+                self.clients_bytes().saturating_sub(evicting).saturating_sub(limit)
             }
         }
     }
 
     /// Chooses the clients to close. The caller must have each of them closed.
     #[cold]
-    pub(crate) fn choose_offenders(&self) -> Vec<Place> {
+    pub(crate) fn choose_evicted(&self) -> Vec<Place> {
         // One loop chooses at a time, and no client leaves meanwhile: a client marked here is still
         // to be closed.
         let by_id = self.clients.by_id();
@@ -134,7 +134,7 @@ impl Shared {
             && let Some((held, place)) = holders.pop()
         {
             place.client.evicted_bytes.store(held, Relaxed);
-            self.condemned_bytes.fetch_add(held, Relaxed);
+            self.evicting_bytes.fetch_add(held, Relaxed);
             excess = excess.saturating_sub(held);
             chosen.push(place.clone());
         }
@@ -142,10 +142,10 @@ impl Shared {
     }
 
     /// Subtracts the memory of a client that has left.
-    pub(crate) fn forget_condemned(&self, client: &Client) {
+    pub(crate) fn forget_evicted(&self, client: &Client) {
         let held = client.evicted_bytes.swap(0, Relaxed);
         if held > 0 {
-            self.condemned_bytes.fetch_sub(held, Relaxed);
+            self.evicting_bytes.fetch_sub(held, Relaxed);
         }
     }
 }

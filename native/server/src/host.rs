@@ -70,7 +70,7 @@ pub(crate) struct Shared {
     /// Resident bytes at the start, without those of the records.
     pub(crate) startup_bytes: u64,
     /// Bytes held by clients that are about to be closed to free memory.
-    pub(crate) condemned_bytes: AtomicU64,
+    pub(crate) evicting_bytes: AtomicU64,
     pub(crate) guesses: Guesses,
     /// One loop at a time executes long scripts and transactions.
     pub(crate) work_place: WorkPlace,

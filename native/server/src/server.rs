@@ -101,7 +101,7 @@ impl Server {
             clients_peak_bytes: 0.into(),
             traffic_per_second: Default::default(),
             startup_bytes: startup_bytes(&config),
-            condemned_bytes: 0.into(),
+            evicting_bytes: 0.into(),
             guesses: Default::default(),
             work_place: Default::default(),
             secret: Secret::new(config.password.clone()),

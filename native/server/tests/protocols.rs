@@ -206,10 +206,10 @@ fn the_time_of_a_request_lies_between_its_sending_and_its_answer() {
         for _ in 0..500 {
             let sent_us = now_us();
             let time = bulks(&stream, "TIME\r\n", 2);
-            let told_us = time[0] * 1_000_000 + time[1];
+            let clock_us = time[0] * 1_000_000 + time[1];
             // Microseconds are rounded up.
-            assert!((sent_us..=now_us() + 1).contains(&told_us), "{told_us}, sent at {sent_us}");
-            parts_of_milliseconds += u32::from(!told_us.is_multiple_of(1_000));
+            assert!((sent_us..=now_us() + 1).contains(&clock_us), "{clock_us}, sent at {sent_us}");
+            parts_of_milliseconds += u32::from(!clock_us.is_multiple_of(1_000));
         }
         assert!(parts_of_milliseconds > 400);
     }

@@ -77,7 +77,7 @@ fn values_come_with_flags_and_expiry() {
 }
 
 #[test]
-fn a_step_tells_where_to_go_on() {
+fn a_step_returns_where_to_continue() {
     let mut store = ordered();
     set_all(&mut store, &["a", "b", "c"]);
     let mut step = |after, reverse| {

@@ -222,7 +222,7 @@ fn write_meanwhile(table: Arc<Table>, keys: &[&str]) -> Option<Box<dyn FnMut()>>
 }
 
 #[test]
-fn a_large_record_that_is_changed_is_told_without_the_lock() {
+fn a_large_record_that_is_changed_is_returned_without_the_lock() {
     let large = vec![b'x'; 100_000];
     let at = Expires::At(2_000_000);
     let touch = LeaseOptions { touch: Some(at), ..LeaseOptions::default() };
@@ -296,7 +296,7 @@ fn a_large_value_stays_where_it_is_while_all_around_it_changes() {
 }
 
 #[test]
-fn large_values_of_several_keys_are_told_without_locks() {
+fn large_values_of_several_keys_are_returned_without_locks() {
     let mut store = Store::new();
     let large = "x".repeat(100_000);
     ["a", "b"].iter().for_each(|key| store.set(key, &large));

@@ -28,7 +28,7 @@ fn a_sweep_removes_what_has_expired_and_nothing_else() {
 }
 
 #[test]
-fn a_sweep_of_few_records_tells_that_more_are_due() {
+fn a_sweep_of_few_records_reports_that_more_are_due() {
     let mut store = store();
     let mut sweeps = 1;
     while store.run(Command::Database(DatabaseCommand::Sweep { work_max: 1 })) == Answer::Flag(true)

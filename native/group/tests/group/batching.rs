@@ -298,7 +298,7 @@ fn as_many_withdrawals_as_there_are_submissions_do_not_search_the_queue() {
 }
 
 #[test]
-fn a_closing_gate_tells_those_whose_submission_was_withdrawn_nothing() {
+fn a_closing_gate_reports_nothing_about_withdrawn_submissions() {
     let harness = Harness::new();
     (1..=4).for_each(|number| harness.submit(number, set(0, b"a", b"1"), 1));
     assert!(harness.group.withdraw(Ticket { place: (0, 0), number: 2 }));

@@ -153,7 +153,7 @@ impl<D: Door> Connection<D> {
 }
 
 /// Shuts down the sending side and receives what has arrived, without blocking and within a bound.
-pub(crate) fn say_goodbye(socket: &TcpStream, buffer: &mut Vec<u8>) {
+pub(crate) fn shut_down(socket: &TcpStream, buffer: &mut Vec<u8>) {
     let _ = socket.shutdown(Shutdown::Write);
     for _ in 0..16 {
         buffer.clear();

@@ -11,7 +11,7 @@ mod pushes;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use buffers::{NO_SIGNAL, say_goodbye};
+pub(crate) use buffers::{NO_SIGNAL, shut_down};
 
 use crate::Config;
 use crate::balance::Activity;
@@ -255,7 +255,7 @@ impl<D: Door> Connection<D> {
 
     /// One receive, then as many requests as the budget allows.
     fn receive(&mut self, turn: &mut Turn<'_>) -> Verdict {
-        if self.held_bytes > 0 && turn.shared.condemned_bytes.load(Relaxed) > 0 {
+        if self.held_bytes > 0 && turn.shared.evicting_bytes.load(Relaxed) > 0 {
             // Clients hold too much, and another loop is about to close those that hold most.
             return Verdict::Wait;
         }
@@ -461,14 +461,14 @@ impl<D: Door> Connection<D> {
     }
 
     /// The events that the poller should watch for. A temporary reason not to read changes nothing,
-    /// unless the poller has reported in vain (`unheard`): this saves two system calls if the
-    /// reason passes.
-    pub(crate) fn interest_wanted(&self, shared: &Shared, unheard: bool) -> Interest {
+    /// unless the poller has reported input in vain: this saves two system calls if the reason
+    /// passes.
+    pub(crate) fn interest_wanted(&self, shared: &Shared, reported_in_vain: bool) -> Interest {
         let never = self.ended || self.closing;
         let sleeping = self.wakes_at_ns.is_some();
         let passing = sleeping || self.is_paused || self.is_held(shared);
         Interest {
-            read: !never && (!passing || self.interest.read && !unheard),
+            read: !never && (!passing || self.interest.read && !reported_in_vain),
             write: self.waiting() > 0 && !(sleeping && self.asleep == Asleep::Mute),
         }
     }
@@ -538,9 +538,9 @@ impl<D: Door> Connection<D> {
     ) -> (Arc<Client>, Listening) {
         self.end_wait(shared);
         self.report_held(statistics, 0);
-        shared.forget_condemned(&self.client);
+        shared.forget_evicted(&self.client);
         if self.closing && !self.ended {
-            say_goodbye(&self.socket, buffer);
+            shut_down(&self.socket, buffer);
         }
         (self.client, self.listening)
     }

@@ -3,7 +3,7 @@
 use super::{EventLoop, FIRST_CONNECTION, FIRST_LISTENER, NEVER};
 use crate::balance::BUSY;
 use crate::clients::{self, Place};
-use crate::connection::{Connection, NO_SIGNAL, say_goodbye};
+use crate::connection::{Connection, NO_SIGNAL, shut_down};
 use crate::door::{self, Door, Refusal};
 use crate::inbox::{Accepted, Message};
 use crate::listener;
@@ -86,7 +86,7 @@ impl<D: Door> EventLoop<D> {
         let words = door::words(accepted.service.protocol, Refusal::TooManyClients);
         let flags = NO_SIGNAL | SendFlags::DONTWAIT;
         let _ = rustix::net::send(&accepted.socket, words, flags);
-        say_goodbye(&accepted.socket, &mut self.input);
+        shut_down(&accepted.socket, &mut self.input);
     }
 
     /// Starts to serve an admitted connection.

@@ -18,7 +18,7 @@ use todana_table::reaper;
 impl<D: Door> EventLoop<D> {
     /// How long the wait may take.
     pub(super) fn timeout(&self) -> Option<Duration> {
-        let idle = self.yielded.is_empty() && self.messages.is_empty() && self.doomed.is_empty();
+        let idle = self.yielded.is_empty() && self.messages.is_empty() && self.to_close.is_empty();
         if !idle || self.work.has_next() || self.has_deliveries() || self.is_gathering() {
             return Some(Duration::ZERO);
         }
@@ -83,10 +83,10 @@ impl<D: Door> EventLoop<D> {
     }
 
     /// Closes some of the clients that exceeded a time limit.
-    pub(super) fn close_doomed(&mut self) {
-        let count = self.doomed.len().min(ROUND_MAX);
+    pub(super) fn close_marked(&mut self) {
+        let count = self.to_close.len().min(ROUND_MAX);
         for _ in 0..count {
-            let Some((slot, id)) = self.doomed.pop_front() else { break };
+            let Some((slot, id)) = self.to_close.pop_front() else { break };
             if self.connections.get(slot).is_some_and(|it| it.client.id == id) {
                 self.close(slot);
             }
@@ -98,7 +98,7 @@ impl<D: Door> EventLoop<D> {
 
     /// Lets a sleeping connection continue.
     pub(super) fn resume(&mut self, slot: usize) {
-        if self.rouse(slot) {
+        if self.end_sleep(slot) {
             if let Some(connection) = self.connections.get_mut(slot) {
                 // The client was not idle meanwhile: the loop did not read from it.
                 let now_ms = self.clock.wall_ms();
@@ -110,7 +110,7 @@ impl<D: Door> EventLoop<D> {
     }
 
     /// Ends the sleep of a connection. False if it did not sleep.
-    pub(super) fn rouse(&mut self, slot: usize) -> bool {
+    pub(super) fn end_sleep(&mut self, slot: usize) -> bool {
         let Some(connection) = self.connections.get_mut(slot) else { return false };
         let Some(at_ns) = connection.wakes_at_ns.take() else { return false };
         self.sleepers.remove(&(at_ns, slot));
@@ -120,14 +120,14 @@ impl<D: Door> EventLoop<D> {
     /// Marks sleeping connections for closing if their clients disconnected and left unread input.
     /// Without this, a client could occupy a place for as long as it asked to wait, without a
     /// socket of its own.
-    fn doom_those_that_left(&mut self, now_ns: u64) {
+    fn mark_disconnected(&mut self, now_ns: u64) {
         let asleep = self.sleepers.iter().filter_map(|(_, slot)| {
             let connection = self.connections.get(*slot).filter(|it| it.hides_its_end())?;
             Some(((*slot, connection.client.id), connection.as_ref().as_fd()))
         });
         for (slot, id) in poller::ended(asleep) {
             if self.connections.get_mut(slot).is_some_and(|it| it.has_left_by(now_ns)) {
-                self.doomed.push_back((slot, id));
+                self.to_close.push_back((slot, id));
             }
         }
     }
@@ -179,10 +179,10 @@ impl<D: Door> EventLoop<D> {
             }
         }
         self.next_tick_ns = now_ns + TICK_NS;
-        if !self.doomed.is_empty() {
+        if !self.to_close.is_empty() {
             return;
         }
-        self.doom_those_that_left(now_ns);
+        self.mark_disconnected(now_ns);
         self.close_all_evicted();
         let waiting = self.note_waiting();
         if self.shared.clients_hold_too_much() {
@@ -202,7 +202,7 @@ impl<D: Door> EventLoop<D> {
             let part = &self.shared.loops[self.number];
             let Some(connection) = self.connections.get_mut(slot) else { continue };
             if connection.is_overdue(&self.shared, &part.statistics, now_ms) {
-                self.doomed.push_back((slot, connection.client.id));
+                self.to_close.push_back((slot, connection.client.id));
             }
         }
     }

@@ -13,14 +13,14 @@ const COMPLAINT_NS: u64 = 1_000_000_000;
 #[derive(Debug, Default)]
 pub(super) struct EvictionLog {
     again_ns: u64,
-    untold: u64,
+    unreported: u64,
 }
 
 impl<D: Door> EventLoop<D> {
     /// Has the clients that hold most closed, each by its own loop.
     #[cold]
     pub(super) fn evict(&mut self) {
-        for place in self.shared.choose_offenders() {
+        for place in self.shared.choose_evicted() {
             let (slot, id) = (place.slot, place.client.id);
             if place.event_loop == self.number {
                 self.close_evicted(slot, id);
@@ -33,7 +33,7 @@ impl<D: Door> EventLoop<D> {
     /// Closes chosen clients whose message was lost, as in a panic: otherwise their memory would
     /// count as about to be freed for ever.
     pub(super) fn close_all_evicted(&mut self) {
-        if self.shared.condemned_bytes.load(Relaxed) == 0 {
+        if self.shared.evicting_bytes.load(Relaxed) == 0 {
             return;
         }
         for slot in self.connections.numbers() {
@@ -57,11 +57,11 @@ impl<D: Door> EventLoop<D> {
         self.part().statistics.evicted_clients.add(1);
         let now_ns = self.now_ns();
         if now_ns < self.evictions.again_ns {
-            self.evictions.untold += 1;
+            self.evictions.unreported += 1;
             return;
         }
         self.evictions.again_ns = now_ns + COMPLAINT_NS;
-        let others = match std::mem::take(&mut self.evictions.untold) {
+        let others = match std::mem::take(&mut self.evictions.unreported) {
             0 => String::new(),
             count => format!(" ({count} more since the last such message)"),
         };

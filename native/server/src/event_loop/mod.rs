@@ -120,7 +120,7 @@ pub(crate) struct EventLoop<D> {
     /// Subscriptions of clients that have left.
     leavers: Leavers,
     /// Slots and ids of clients to be closed because of a time limit.
-    doomed: VecDeque<(usize, u64)>,
+    to_close: VecDeque<(usize, u64)>,
     input: Vec<u8>,
     output: Vec<u8>,
     next_tick_ns: u64,
@@ -189,7 +189,7 @@ impl<D: Door> EventLoop<D> {
             has_notices: false,
             notifications: VecDeque::new(),
             leavers: Leavers::default(),
-            doomed: VecDeque::new(),
+            to_close: VecDeque::new(),
             input: Vec::with_capacity(INPUT_BYTES),
             output: Vec::new(),
             next_tick_ns: TICK_NS,
@@ -266,7 +266,7 @@ impl<D: Door> EventLoop<D> {
         }
         self.carry_out_messages(now_ns);
         self.deliver();
-        self.close_doomed();
+        self.close_marked();
         self.hand_over_all();
         if now_ns >= self.accept_again_ns {
             self.accept_again_ns = NEVER;
@@ -403,17 +403,17 @@ impl<D: Door> EventLoop<D> {
         if verdict == Verdict::Wait && self.hand_over_after_turn(slot) {
             return;
         }
-        let unheard = ready.readable && verdict == Verdict::Wait;
-        self.watch(slot, unheard);
+        let reported_in_vain = ready.readable && verdict == Verdict::Wait;
+        self.watch(slot, reported_in_vain);
         if holds_more && self.shared.clients_hold_too_much() {
             self.evict();
         }
     }
 
     /// Updates the interest in the poller to what the connection wants.
-    fn watch(&mut self, slot: usize, unheard: bool) {
+    fn watch(&mut self, slot: usize, reported_in_vain: bool) {
         let Some(connection) = self.connections.get_mut(slot) else { return };
-        let wanted = connection.interest_wanted(&self.shared, unheard);
+        let wanted = connection.interest_wanted(&self.shared, reported_in_vain);
         if wanted == connection.interest {
             return;
         }
@@ -425,7 +425,7 @@ impl<D: Door> EventLoop<D> {
     }
 
     fn close(&mut self, slot: usize) {
-        self.rouse(slot);
+        self.end_sleep(slot);
         let Some(connection) = self.connections.remove(slot) else { return };
         // This can only fail for a descriptor that is not watched.
         let _ = self.poller.deregister(connection.as_ref().as_fd(), FIRST_CONNECTION + slot);
@@ -502,7 +502,7 @@ impl<D: Door> EventLoop<D> {
 
     /// Tries to send what waits for a client. True if nothing is left to send.
     fn flush_once(&mut self, slot: usize) -> bool {
-        self.rouse(slot);
+        self.end_sleep(slot);
         let Some(connection) = self.connections.get_mut(slot) else { return true };
         connection.close_after_output();
         let part = &self.shared.loops[self.number];

@@ -27,7 +27,7 @@ fn the_client_that_holds_most_is_closed_and_the_others_stay() {
         }
         until("its memory is free", || server.info().client_buffer_bytes == 500_001);
         until("it is counted", || server.info().evicted_clients == 1);
-        assert_eq!(server.shared.condemned_bytes.load(SeqCst), 0);
+        assert_eq!(server.shared.evicting_bytes.load(SeqCst), 0);
     });
 }
 

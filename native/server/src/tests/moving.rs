@@ -354,7 +354,7 @@ fn a_loop_hands_over_all_that_are_between_requests() {
 }
 
 #[test]
-fn a_loop_hands_over_as_many_active_connections_as_it_is_told() {
+fn a_loop_hands_over_the_requested_number_of_active_connections() {
     each(
         |_| {},
         |server| {

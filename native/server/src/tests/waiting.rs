@@ -27,9 +27,9 @@ fn pause() {
 /// Whether nothing has arrived for this client.
 fn receives_nothing(peer: &Peer) -> bool {
     peer.socket().set_nonblocking(true).unwrap();
-    let heard = peer.socket().peek(&mut [0]);
+    let arrived = peer.socket().peek(&mut [0]);
     peer.socket().set_nonblocking(false).unwrap();
-    heard.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+    arrived.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
 }
 
 #[test]
