@@ -224,21 +224,20 @@ without_leader(Voters) ->
     Refusing = [M || #{~"refuses" := true} = M <- Voters],
     case 2 * length(Up) > length(Voters) of
         true ->
-            "nobody leads now: the members elect a leader, which takes some "
-            "seconds. Look again";
+            "there is no leader: the members are electing one, which takes "
+            "some seconds. Run the command again";
         false when Refusing =/= [] ->
             io_lib:format(
-                "nobody leads, as far as this node sees: it reaches ~b of ~b "
-                "voters, and accepts no writes. Those that refuse it may work "
-                "without it",
+                "this node sees no leader: it reaches ~b of ~b voters, and "
+                "accepts no writes. Those that refuse it may work without it",
                 [length(Up), length(Voters)]
             );
         false ->
             io_lib:format(
-                "nobody leads: this node reaches no majority of the cluster "
-                "(~b of ~b voters), and accepts no writes. Start the other "
-                "nodes or mend the network. Only if a majority is lost for "
-                "good, with all other members up that are left: `bin/todana "
+                "there is no leader: this node reaches no majority of the "
+                "cluster (~b of ~b voters), and accepts no writes. Start the "
+                "other nodes or repair the network. Only if a majority is lost "
+                "for good, start all remaining members, and run `bin/todana "
                 "cluster force --i-accept-data-loss`, which gives up the "
                 "writes that only the lost members have, and names the member "
                 "with the most entries",

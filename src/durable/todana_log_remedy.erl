@@ -38,10 +38,10 @@ of_running() ->
 -doc "What to do about a cluster of which this node reaches no majority.".
 -spec without_majority() -> string().
 without_majority() ->
-    "start the other members, or mend the network; `bin/todana cluster status` "
-    "says whether they run and refuse this node; only if a majority is lost "
-    "for good: `bin/todana cluster force --i-accept-data-loss`, which gives up "
-    "the writes that only the lost members have".
+    "start the other members, or repair the network; `bin/todana cluster "
+    "status` says whether they run and refuse this node; only if a majority is "
+    "lost for good: `bin/todana cluster force --i-accept-data-loss`, which "
+    "gives up the writes that only the lost members have".
 
 -doc "What to do about the directory of this node, if it is an older copy.".
 -spec older_copy() -> string().
