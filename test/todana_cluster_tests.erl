@@ -94,7 +94,7 @@ screen_test_() ->
             {[{~"unknown", Up}, {~"unknown", Down}],
                 ~"reaches no majority of the cluster"},
             {[{~"unknown", Up}, {~"unknown", Up}, {~"unknown", Down}],
-                ~"the members elect a leader"},
+                ~"the members are electing one"},
             {[{~"voter", Up}, {~"voter", Down}, {~"voter", Down}],
                 ~"(1 of 3 voters)"},
             {[{~"unknown", Up}, {~"unknown", Failed}, {~"unknown", Down}],
