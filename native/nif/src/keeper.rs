@@ -6,7 +6,9 @@ use rustler::types::atom::Atom;
 use rustler::{Env, LocalPid, NifResult, Term};
 use std::sync::Arc;
 use todana_group::{Gate, Submit};
-use todana_protocol::{Keeper, Persistence, Request, Topic, Topology};
+use todana_protocol::resp::{Topic, Topology};
+use todana_protocol::{Persistence, Request};
+use todana_server::Keeper;
 
 /// What the process noted last.
 static NOTED: Mutex<Option<Arc<Persistence>>> = Mutex::new(None);

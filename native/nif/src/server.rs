@@ -9,7 +9,6 @@ use rustler::{Binary, Encoder, Env, Error, LocalPid, NifResult, Term};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use todana_group::Submit;
-use todana_protocol::kyoto::{KyotoDatabase, KyotoKind};
 use todana_protocol::{OptionType, OptionValue, ProtocolName, Range, ReadLevel, Service};
 use todana_server::{Config, OptionInfo, Server, StartError};
 
@@ -241,8 +240,8 @@ fn option_value(option_type: OptionType, term: Term<'_>) -> Option<OptionValue> 
         OptionType::Hosts | OptionType::Origins => OptionValue::Names(term.decode().ok()?),
         OptionType::Databases => {
             let terms: Vec<Term<'_>> = term.decode().ok()?;
-            let databases = terms.into_iter().map(kyoto_database).collect::<NifResult<_>>();
-            OptionValue::Databases(databases.ok()?)
+            let databases = terms.into_iter().map(database_row).collect::<NifResult<_>>();
+            OptionValue::Rows(databases.ok()?)
         }
     })
 }
@@ -282,31 +281,21 @@ fn type_term(env: Env<'_>, option_type: OptionType) -> NifResult<Term<'_>> {
     })
 }
 
-fn kyoto_database(term: Term<'_>) -> NifResult<KyotoDatabase> {
+/// A row of the option `databases`: the name, the number of its kind, whether it is persistent, and
+/// four limits.
+fn database_row(term: Term<'_>) -> NifResult<Vec<OptionValue>> {
     type Limit = Option<u64>;
     type Words = (String, u8, bool, Limit, Limit, Limit, Limit);
-    let words: Words = term.decode()?;
-    let (name, kind, persistent, entries_max, bytes_max, cache_entries_max, cache_bytes_max) =
-        words;
-    let kinds = [
-        KyotoKind::ProtoHash,
-        KyotoKind::ProtoTree,
-        KyotoKind::Stash,
-        KyotoKind::CacheHash,
-        KyotoKind::CacheTree,
-        KyotoKind::FileHash,
-        KyotoKind::FileTree,
+    let (name, kind, persistent, entries, bytes, cache_entries, cache_bytes): Words =
+        term.decode()?;
+    let number = |limit: Limit| limit.map_or(OptionValue::Absent, OptionValue::Number);
+    let mut row = vec![
+        OptionValue::Word(name),
+        OptionValue::Number(kind.into()),
+        OptionValue::Number(persistent.into()),
     ];
-    let kind = kinds.into_iter().find(|other| other.number() == kind).ok_or(Error::BadArg)?;
-    Ok(KyotoDatabase {
-        name,
-        kind,
-        persistent,
-        entries_max,
-        bytes_max,
-        cache_entries_max,
-        cache_bytes_max,
-    })
+    row.extend([entries, bytes, cache_entries, cache_bytes].map(number));
+    Ok(row)
 }
 
 /// A listener; the level is one of [`ReadLevel::WORDS`], or `default`.

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::Instant;
 use todana_command::Databases;
 use todana_protocol::kyoto::KyotoSession;
-use todana_protocol::testing::FakeHost;
-use todana_protocol::{Budget, Next, ProtocolName, Session};
+use todana_protocol::kyoto::testing::FakeHost;
+use todana_protocol::{Advance, Budget, Next, ProtocolName};
 use todana_table::{Options, Table};
 
 /// Pipelines per measurement.

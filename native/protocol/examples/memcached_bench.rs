@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Instant;
 use todana_command::Databases;
 use todana_protocol::memcached::MemcachedSession;
-use todana_protocol::testing::FakeHost;
-use todana_protocol::{Budget, ProtocolName, Session};
+use todana_protocol::memcached::testing::FakeHost;
+use todana_protocol::{Advance, Budget, ProtocolName};
 use todana_table::{Options, Table};
 
 /// Pipelines per measurement.

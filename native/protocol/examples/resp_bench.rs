@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::time::Instant;
 use todana_command::Databases;
 use todana_protocol::resp::RespSession;
-use todana_protocol::testing::FakeHost;
-use todana_protocol::{Budget, ProtocolName, Session};
+use todana_protocol::resp::testing::FakeHost;
+use todana_protocol::{Advance, Budget, ProtocolName};
 use todana_table::{Options, Table};
 
 /// Pipelines per measurement.

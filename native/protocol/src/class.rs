@@ -9,7 +9,7 @@ use todana_command::Access;
 
 /// What a request does to records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Class {
+pub enum Class {
     /// It reads records, and changes none.
     Read,
     /// It may change records. On a durable database it goes through the log, and is refused while
@@ -22,7 +22,7 @@ pub(crate) enum Class {
 
 impl Class {
     /// Whether a request of this class may execute a command of that access.
-    pub(crate) fn admits(self, access: Access) -> bool {
+    pub fn admits(self, access: Access) -> bool {
         match access {
             Access::Read | Access::Walk => self != Class::Local,
             Access::Lease | Access::Write => self == Class::Write,

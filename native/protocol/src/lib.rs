@@ -2,7 +2,7 @@
 //!
 //! A session takes bytes and returns bytes. It parses requests into commands, executes them, and
 //! formats the replies. It does no I/O, owns no socket and reads no clock: it reaches the server
-//! only through [`Host`].
+//! only through the traits of [`Host`].
 
 #![forbid(unsafe_code)]
 
@@ -10,6 +10,7 @@ mod class;
 mod commit;
 mod host;
 pub mod kyoto;
+mod limits;
 pub mod memcached;
 mod options;
 mod persistence;
@@ -18,26 +19,14 @@ mod session;
 mod spelling;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
-mod topic;
-mod topology;
-mod tracking;
 mod written;
 
+pub use class::Class;
 pub use commit::{Commits, Handover, Log, NotDone, Ran, ReadLevel, Wait};
 pub use host::*;
+pub use limits::Limits;
 pub use options::*;
 pub use persistence::*;
 pub use session::*;
 pub use spelling::memory_bytes;
-pub use topic::*;
-pub use topology::{ClusterNode, Topology};
-pub use tracking::Tracking;
-
-/// Names of the commands of a protocol, in the order of their statistics.
-pub fn command_names(protocol: ProtocolName) -> &'static [&'static str] {
-    match protocol {
-        ProtocolName::Resp => resp::COMMANDS,
-        ProtocolName::Memcached => memcached::COMMANDS,
-        ProtocolName::Kyoto => kyoto::COMMANDS,
-    }
-}
+pub use written::wrapped;

@@ -6,7 +6,6 @@
 //! through [`OptionRow::put`]. `src/options/todana_options.erl` has a row for each option too, and
 //! `test/todana_options_tests.erl` compares the two sides.
 
-use crate::kyoto::KyotoDatabase;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -31,7 +30,7 @@ pub enum OptionType {
     Hosts,
     /// Origins of web pages.
     Origins,
-    /// Databases by Kyoto Cabinet's names.
+    /// Databases by Kyoto Cabinet's names: rows, whose first value is the name.
     Databases,
 }
 
@@ -77,8 +76,8 @@ pub enum OptionValue {
     Word(String),
     /// Names of hosts, or origins.
     Names(Vec<String>),
-    /// Databases.
-    Databases(Vec<KyotoDatabase>),
+    /// Rows of values, for an option that is a list of structures.
+    Rows(Vec<Vec<OptionValue>>),
 }
 
 const UNITS: [(&str, u32); 10] = [
@@ -113,7 +112,7 @@ impl OptionType {
             },
             (OptionType::Choice(words), OptionValue::Word(word)) => words.contains(&word.as_str()),
             (OptionType::Hosts | OptionType::Origins, OptionValue::Names(_)) => true,
-            (OptionType::Databases, OptionValue::Databases(_)) => true,
+            (OptionType::Databases, OptionValue::Rows(_)) => true,
             _ => false,
         }
     }
@@ -153,9 +152,9 @@ impl OptionType {
             (_, OptionValue::Word(word)) => word.clone(),
             (_, OptionValue::Names(names)) if names.is_empty() => "off".to_owned(),
             (_, OptionValue::Names(names)) => names.join(","),
-            (_, OptionValue::Databases(databases)) => {
-                let names: Vec<&str> = databases.iter().map(|it| it.name.as_str()).collect();
-                names.join(" ")
+            (_, OptionValue::Rows(rows)) => {
+                let first = |row: &Vec<OptionValue>| row.first().map(|value| self.format(value));
+                rows.iter().filter_map(first).collect::<Vec<String>>().join(" ")
             }
             (_, OptionValue::Absent) => "off".to_owned(),
         }
@@ -279,25 +278,30 @@ macro_rules! numbers {
 }
 numbers!(u32, u64, usize);
 
-impl OptionField for Vec<String> {
+/// An item of an option that is a list.
+pub trait OptionItem: Sized {
+    /// The value of a list of items.
+    fn value_of(items: &[Self]) -> OptionValue;
+    /// The items of a value; `None` if it does not fit.
+    fn items_of(value: OptionValue) -> Option<Vec<Self>>;
+}
+
+impl<T: OptionItem> OptionField for Vec<T> {
     fn value(&self) -> OptionValue {
-        OptionValue::Names(self.clone())
+        T::value_of(self)
     }
     fn put(&mut self, value: OptionValue) -> bool {
-        let OptionValue::Names(names) = value else { return false };
-        *self = names;
-        true
+        T::items_of(value).map(|items| *self = items).is_some()
     }
 }
 
-impl OptionField for Vec<KyotoDatabase> {
-    fn value(&self) -> OptionValue {
-        OptionValue::Databases(self.clone())
+impl OptionItem for String {
+    fn value_of(items: &[String]) -> OptionValue {
+        OptionValue::Names(items.to_vec())
     }
-    fn put(&mut self, value: OptionValue) -> bool {
-        let OptionValue::Databases(databases) = value else { return false };
-        *self = databases;
-        true
+    fn items_of(value: OptionValue) -> Option<Vec<String>> {
+        let OptionValue::Names(names) = value else { return None };
+        Some(names)
     }
 }
 

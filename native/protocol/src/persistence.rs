@@ -1,7 +1,5 @@
 //! What clients learn about the log of durable databases, and what they may ask of it.
 
-use crate::{Topic, Topology};
-use std::fmt::Debug;
 use std::sync::Arc;
 
 /// The state of the log and of its snapshots. The figures may be a second old.
@@ -61,27 +59,10 @@ pub enum Request {
     Sync,
 }
 
-/// The keeper of the log, as a server sees it.
-pub trait Keeper: Debug + Send + Sync {
-    /// The present state.
+/// The log of durable databases, as clients see it.
+pub trait Durability {
+    /// The state of the log of durable databases.
     fn persistence(&self) -> Arc<Persistence>;
-    /// Passes a request on, and returns its number.
-    fn request(&self, request: Request) -> u64;
-    /// The cluster; `None` if the node belongs to none.
-    fn topology(&self) -> Option<Arc<Topology>> {
-        None
-    }
-    /// Passes a message to the other nodes of the cluster, for their subscribers. It does not wait,
-    /// and the message may be lost.
-    fn publish(&self, topic: Topic, channel: &[u8], message: &[u8]) {
-        let _ = (topic, channel, message);
-    }
-    /// The number of messages that did not reach another node.
-    fn dropped_messages(&self) -> u64 {
-        0
-    }
-    /// Whether another node of the cluster leads. Cheaper than [`Keeper::topology`].
-    fn is_led_elsewhere(&self) -> bool {
-        false
-    }
+    /// Passes a request on to the keeper of the log, and returns its number.
+    fn request_persistence(&mut self, request: Request) -> u64;
 }

@@ -6,19 +6,18 @@
 //! `TODANA_TEST_DURABLE=1` in the environment, all hosts have durable databases.
 
 mod log;
+mod peer;
 
 pub use log::{TestLog, check_write, with_durable_hosts, with_member_hosts};
+pub use peer::Peer;
 
-use crate::kyoto::{KyotoDatabase, KyotoSettings};
-use crate::memcached::Prefixes;
 use crate::{
-    Budget, Client, ClientNames, CommandStats, Commits, Hold, Host, Limits, Log, Next, NotDone,
-    Persistence, Progress, ProtocolName, Published, Publishing, ReadLevel, Request, ServerInfo,
-    Session, SlowEntry, Splice, Topic, Topology, Tracking, Wait,
+    Advance, Authentication, Budget, Client, ClientNames, Clients, Clock, CommandStats, Commits,
+    Connection, Durability, Figures, Limits, Log, Next, NotDone, Persistence, Progress,
+    ProtocolName, ReadLevel, Request, ServerInfo, SlowEntry, Splice, Splices, Statistics, Store,
+    Wait, Work,
 };
-use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::ops::Bound;
 use std::sync::atomic::Ordering::{self, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
@@ -29,9 +28,28 @@ use todana_table::{Options, Table};
 /// The time of a new host's clock: 2023-11-14 22:13:20 UTC.
 pub const START_MS: u64 = 1_700_000_000_000;
 
+/// What a host has for one protocol only.
+pub trait Part: Default {
+    /// Prepares new databases.
+    fn prepare(databases: &Databases) {
+        let _ = databases;
+    }
+    /// The part for arbitrary bytes ([`survive`]), whose first one chooses the circumstances.
+    fn small(circumstances: u8) -> Self {
+        let _ = circumstances;
+        Self::default()
+    }
+    /// Resets counters.
+    fn reset_stats(&self) {}
+}
+
+impl Part for () {}
+
 /// A host whose answers are fields.
 #[derive(Debug)]
-pub struct FakeHost {
+pub struct FakeHost<P = ()> {
+    /// What it has for its protocol only.
+    pub part: P,
     /// Empty databases of few shards; `Arc` so that several hosts can share them.
     pub databases: Arc<Databases>,
     /// The clock.
@@ -40,8 +58,6 @@ pub struct FakeHost {
     pub limits: Limits,
     /// The state of the log, if there is one.
     pub persistence: Option<Persistence>,
-    /// The cluster, if the node belongs to one.
-    pub topology: Option<Arc<Topology>>,
     /// What the session has asked of the log.
     pub requests: Vec<Request>,
     /// Whether requests to the log are never done; otherwise they are after some looks.
@@ -70,8 +86,6 @@ pub struct FakeHost {
     pub resumed_ns: u64,
     /// Nanoseconds of all turns of the last observed command.
     pub observed_ns: u64,
-    /// Codes of the errors that the session has sent.
-    pub error_codes: Vec<usize>,
     /// Look-ups that hit, and that missed.
     pub lookups: (u64, u64),
     /// The number of observed commands at which the turn is over.
@@ -93,36 +107,8 @@ pub struct FakeHost {
     pub stats: Vec<CommandStats>,
     /// Number of times that statistics were reset.
     pub stats_resets: AtomicUsize,
-    /// Counts of `stats detail`.
-    pub prefixes: Prefixes,
-    /// Settings of the Kyoto Tycoon protocol.
-    pub kyoto: KyotoSettings,
-    /// Names of the waits, in order.
-    pub waits: Vec<Vec<u8>>,
-    /// Whether a signal ends each wait.
-    pub signalled: bool,
-    /// Names signalled, and whether all waiters were signalled.
-    pub signals: Vec<(Vec<u8>, bool)>,
-    /// How many clients wait for any name.
-    pub waiting: usize,
-    /// The subscriptions of the client, by topic.
-    pub subscribed: [BTreeSet<Arc<[u8]>>; 3],
-    /// What the session has published.
-    pub published: Vec<(Topic, Vec<u8>, Vec<u8>)>,
-    /// The mode in which keys are tracked.
-    pub tracking: Option<Tracking>,
-    /// How requests are held back.
-    pub hold: Mutex<Option<Hold>>,
-    /// The lines of MONITOR, if there is a client that receives them.
-    pub monitored: Option<Mutex<Vec<String>>>,
-    /// The keys that were registered, in order.
-    pub tracked: Vec<Vec<u8>>,
-    /// How often a message is refused for now before it is published.
-    pub refusals: usize,
     /// Parts of large values in the output of the last turn.
     pub splices: Vec<Splice>,
-    /// Options.
-    pub options: Mutex<Vec<(String, String)>>,
     /// The log of the databases, if they are durable.
     pub log: Option<TestLog>,
     /// What the session has in the log.
@@ -138,9 +124,9 @@ pub struct FakeHost {
     pub awaited: Vec<Wait>,
 }
 
-impl FakeHost {
+impl<P: Part> FakeHost<P> {
     /// A host with empty databases and one client of this protocol.
-    pub fn new(protocol: ProtocolName) -> FakeHost {
+    pub fn new(protocol: ProtocolName) -> FakeHost<P> {
         let tables = std::array::from_fn::<_, DATABASES, _>(|_| {
             let durable = log::hosts_are_durable();
             let (shards, seed) = (Some(16), Some(7));
@@ -150,16 +136,17 @@ impl FakeHost {
     }
 
     /// A host on databases that other hosts may share.
-    pub fn on(databases: Arc<Databases>, protocol: ProtocolName) -> FakeHost {
+    pub fn on(databases: Arc<Databases>, protocol: ProtocolName) -> FakeHost<P> {
         let limits = Limits::default();
         // What a command may build is limited by the log.
         let value_bytes_max = match protocol {
             ProtocolName::Memcached => limits.memcached_value_bytes_max,
             ProtocolName::Resp | ProtocolName::Kyoto => limits.value_bytes_max,
         };
-        databases.set_interpreter(crate::resp::interpreter());
+        P::prepare(&databases);
         let log = TestLog::of(&databases, value_bytes_max);
         FakeHost {
+            part: P::default(),
             databases,
             now_ms: START_MS,
             limits: Limits::default(),
@@ -168,7 +155,6 @@ impl FakeHost {
             authenticated: false,
             client: client(7, protocol),
             persistence: None,
-            topology: None,
             requests: Vec::new(),
             disk_is_stuck: false,
             looks: AtomicU64::new(0),
@@ -179,7 +165,6 @@ impl FakeHost {
             turn_ns: 1,
             resumed_ns: 0,
             observed_ns: 0,
-            error_codes: Vec::new(),
             lookups: (0, 0),
             turn_ends_at: u64::MAX,
             refuses_work: false,
@@ -190,21 +175,7 @@ impl FakeHost {
             info: ServerInfo::default(),
             stats: Vec::new(),
             stats_resets: AtomicUsize::new(0),
-            prefixes: Prefixes::default(),
-            kyoto: KyotoSettings::default(),
-            waits: Vec::new(),
-            signalled: false,
-            signals: Vec::new(),
-            waiting: 0,
-            subscribed: Default::default(),
-            published: Vec::new(),
-            hold: Mutex::default(),
-            monitored: None,
-            tracking: None,
-            tracked: Vec::new(),
-            refusals: 0,
             splices: Vec::new(),
-            options: Mutex::default(),
             log,
             commits: Commits::default(),
             may_wait: true,
@@ -242,7 +213,7 @@ impl FakeHost {
     }
 }
 
-impl FakeHost {
+impl<P: Part> FakeHost<P> {
     #[cold]
     fn durable_commits(&mut self) -> Option<(Log<'_>, &mut Commits)> {
         let submit = self.log.as_ref()?.submit();
@@ -293,7 +264,7 @@ pub fn client(id: u64, protocol: ProtocolName) -> Arc<Client> {
     })
 }
 
-impl FakeHost {
+impl<P: Part> FakeHost<P> {
     /// Inserts the parts of large values into the output.
     pub fn put_splices_into(&mut self, output: &mut Vec<u8>) {
         for splice in self.splices.drain(..).rev() {
@@ -302,11 +273,20 @@ impl FakeHost {
     }
 }
 
-impl Host for FakeHost {
-    fn splice(&mut self, splice: Splice) {
-        assert!(self.splices.last().is_none_or(|last| last.at <= splice.at));
-        self.splices.push(splice);
+impl<P: Part> Clock for FakeHost<P> {
+    #[inline]
+    fn now_ms(&self) -> u64 {
+        if self.log.is_some() { self.commits.now_ms().unwrap_or(self.now_ms) } else { self.now_ms }
     }
+    fn replied_at_ms(&self) -> u64 {
+        self.now_ms
+    }
+    fn now_us(&self) -> u64 {
+        self.now_ms().saturating_mul(1000)
+    }
+}
+
+impl<P: Part> Store for FakeHost<P> {
     fn databases(&self) -> &Databases {
         &self.databases
     }
@@ -332,35 +312,33 @@ impl Host for FakeHost {
     fn commit_is_full(&self) -> bool {
         self.commits.is_full()
     }
-    #[inline]
-    fn now_ms(&self) -> u64 {
-        if self.log.is_some() { self.commits.now_ms().unwrap_or(self.now_ms) } else { self.now_ms }
-    }
-    fn replied_at_ms(&self) -> u64 {
-        self.now_ms
-    }
-    fn persistence(&self) -> Arc<Persistence> {
-        let looks = self.looks.fetch_add(1, Relaxed);
-        let done = if self.disk_is_stuck { 0 } else { looks };
-        let without = Persistence { always: self.log.is_some(), ..Persistence::default() };
-        let log = self.persistence.clone();
-        Arc::new(log.map_or(without, |log| Persistence { done, ..log }))
-    }
-    fn topology(&self) -> Option<Arc<Topology>> {
-        self.topology.clone()
-    }
-    fn is_led_elsewhere(&self) -> bool {
-        self.topology.as_ref().is_some_and(|topology| topology.is_led_elsewhere())
-    }
-    fn request_persistence(&mut self, request: Request) -> u64 {
-        self.requests.push(request);
-        self.looks.load(Relaxed) + 3
+}
+
+impl<P: Part> Connection for FakeHost<P> {
+    fn client(&self) -> &Arc<Client> {
+        &self.client
     }
     fn limits(&self) -> &Limits {
         &self.limits
     }
+    fn turn_is_over(&self) -> bool {
+        self.commands >= self.turn_ends_at || self.log.is_some() && self.commits.is_over()
+    }
+}
+
+impl<P: Part> Splices for FakeHost<P> {
+    fn splice(&mut self, splice: Splice) {
+        assert!(self.splices.last().is_none_or(|last| last.at <= splice.at));
+        self.splices.push(splice);
+    }
+}
+
+impl<P: Part> Authentication for FakeHost<P> {
     fn requires_password(&self) -> bool {
         self.password.is_some()
+    }
+    fn is_admitted(&self) -> bool {
+        !self.requires_password()
     }
     fn check_password(&self, password: &[u8]) -> bool {
         self.password.as_deref().is_none_or(|set| set == password)
@@ -371,9 +349,9 @@ impl Host for FakeHost {
     fn note_authenticated(&mut self) {
         self.authenticated = true;
     }
-    fn client(&self) -> &Arc<Client> {
-        &self.client
-    }
+}
+
+impl<P: Part> Clients for FakeHost<P> {
     fn clients(&self) -> Vec<Arc<Client>> {
         let mut clients = vec![self.client.clone()];
         clients.extend(self.others.iter().cloned());
@@ -383,11 +361,17 @@ impl Host for FakeHost {
     fn clients_after(&self, id: u64, count: usize) -> Vec<Arc<Client>> {
         self.clients().into_iter().filter(|client| client.id > id).take(count).collect()
     }
+    fn has_client(&self, id: u64) -> bool {
+        self.clients().iter().any(|client| client.id == id)
+    }
     fn kill(&self, id: u64) -> bool {
         let clients = self.clients();
         let found = clients.iter().find(|client| client.id == id);
         found.inspect(|client| client.killed.store(true, Ordering::Relaxed)).is_some()
     }
+}
+
+impl<P: Part> Statistics for FakeHost<P> {
     fn observe(&mut self, protocol: ProtocolName, command: usize, failed: bool) -> Option<u64> {
         self.commands += 1;
         self.observed_ns = self.pause();
@@ -395,23 +379,6 @@ impl Host for FakeHost {
             self.observed.push((protocol, command, failed));
         }
         self.slow_us
-    }
-    fn pause(&mut self) -> u64 {
-        self.turn_ns + std::mem::take(&mut self.resumed_ns)
-    }
-    fn resume(&mut self, nanos: u64) {
-        self.resumed_ns = nanos;
-    }
-    fn turn_is_over(&self) -> bool {
-        self.commands >= self.turn_ends_at || self.log.is_some() && self.commits.is_over()
-    }
-    fn begin_work(&mut self, is_long: bool) -> bool {
-        self.has_refused = self.refuses_work && !self.has_refused;
-        self.work.push((is_long, !self.has_refused));
-        !self.has_refused
-    }
-    fn observe_error(&mut self, code: usize) {
-        self.error_codes.push(code);
     }
     fn observe_lookups(&mut self, hits: u64, misses: u64) {
         self.lookups.0 += hits;
@@ -429,130 +396,48 @@ impl Host for FakeHost {
             name: self.client.names.lock().unwrap().name.clone(),
         });
     }
-    fn slow_log(&self, count: Option<usize>) -> Vec<SlowEntry> {
-        let log = self.slow_log.lock().unwrap();
-        log.iter().rev().take(count.unwrap_or(usize::MAX)).cloned().collect()
-    }
-    fn slow_log_len(&self) -> usize {
-        self.slow_log.lock().unwrap().len()
-    }
-    fn slow_log_reset(&self) {
-        self.slow_log.lock().unwrap().clear();
-    }
-    fn kyoto(&self) -> &KyotoSettings {
-        &self.kyoto
-    }
-    fn begin_wait(&mut self, name: &[u8]) {
-        self.waits.push(name.to_vec());
-    }
-    fn end_wait(&mut self) -> bool {
-        self.signalled
-    }
-    fn signal(&mut self, name: &[u8], all: bool) -> usize {
-        self.signals.push((name.to_vec(), all));
-        self.waiting
-    }
-    fn held_until_ms(&self, may_write: bool) -> Option<u64> {
-        let hold = (*self.hold.lock().unwrap())?;
-        let holds = self.now_ms < hold.until_ms && (may_write || !hold.writes_only);
-        holds.then_some(hold.until_ms)
-    }
-    fn hold_clients(&self, hold: Option<Hold>) {
-        *self.hold.lock().unwrap() = hold;
-    }
-    fn is_monitored(&self) -> bool {
-        self.monitored.is_some()
-    }
-    fn monitor(&self, line: Vec<u8>) {
-        if let Some(lines) = &self.monitored {
-            lines.lock().unwrap().push(String::from_utf8(line).unwrap());
-        }
-    }
-    fn set_monitor(&mut self, is_on: bool) {
-        self.monitored = is_on.then(Mutex::default);
-    }
-    fn has_client(&self, id: u64) -> bool {
-        self.clients().iter().any(|client| client.id == id)
-    }
-    fn tracking(&self) -> Option<&Tracking> {
-        self.tracking.as_ref()
-    }
-    fn set_tracking(&mut self, tracking: Option<Tracking>) -> bool {
-        self.tracking = tracking;
-        true
-    }
-    fn track(&mut self, key: &[u8]) {
-        self.tracked.push(key.to_vec());
-    }
-    fn subscriptions(&self) -> [usize; 3] {
-        Topic::ALL.map(|topic| self.subscribed[topic as usize].len())
-    }
-    fn subscribe(&mut self, topic: Topic, name: &[u8]) {
-        self.subscribed[topic as usize].insert(name.into());
-    }
-    fn unsubscribe(&mut self, topic: Topic, name: &[u8]) {
-        self.subscribed[topic as usize].remove(name);
-    }
-    fn first_subscribed(&self, topic: Topic) -> Option<Arc<[u8]>> {
-        self.subscribed[topic as usize].first().cloned()
-    }
-    fn publish(
-        &mut self,
-        topic: Topic,
-        channel: &[u8],
-        message: &[u8],
-        begun: &mut Publishing,
-        may_wait: bool,
-    ) -> Published {
-        if self.refusals > 0 && may_wait {
-            self.refusals -= 1;
-            return Published::Full;
-        }
-        // Each message takes a second turn.
-        if begun.after.replace(Arc::from(channel)).is_none() {
-            return Published::GoesOn;
-        }
-        self.published.push((topic, channel.to_vec(), message.to_vec()));
-        Published::To(self.subscribers(topic, channel))
-    }
-    fn topics_after(&self, topic: Topic, after: Option<&[u8]>, count: usize) -> Vec<Arc<[u8]>> {
-        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let names = self.subscribed[topic as usize].range::<[u8], _>((from, Bound::Unbounded));
-        names.take(count).cloned().collect()
-    }
-    fn topic_count(&self, topic: Topic) -> usize {
-        self.subscribed[topic as usize].len()
-    }
-    fn subscribers(&self, topic: Topic, name: &[u8]) -> usize {
-        usize::from(self.subscribed[topic as usize].contains(name))
-    }
+}
+
+impl<P: Part> Figures for FakeHost<P> {
     fn server_info(&self) -> ServerInfo {
         self.info.clone()
-    }
-    fn command_names(&self, protocol: ProtocolName) -> &'static [&'static str] {
-        crate::command_names(protocol)
     }
     fn command_stats(&self, _protocol: ProtocolName) -> Vec<CommandStats> {
         self.stats.clone()
     }
-    fn prefixes(&self) -> &Prefixes {
-        &self.prefixes
-    }
     fn reset_stats(&self) {
-        self.prefixes.reset();
+        self.part.reset_stats();
         self.stats_resets.fetch_add(1, Ordering::Relaxed);
     }
-    fn options(&self) -> Vec<(String, String)> {
-        self.options.lock().unwrap().clone()
+}
+
+impl<P: Part> Durability for FakeHost<P> {
+    fn persistence(&self) -> Arc<Persistence> {
+        let looks = self.looks.fetch_add(1, Relaxed);
+        let done = if self.disk_is_stuck { 0 } else { looks };
+        let without = Persistence { always: self.log.is_some(), ..Persistence::default() };
+        let log = self.persistence.clone();
+        Arc::new(log.map_or(without, |log| Persistence { done, ..log }))
     }
-    fn set_option(&self, name: &str, value: &str) -> Result<(), String> {
-        let mut options = self.options.lock().unwrap();
-        match options.iter_mut().find(|(known, _)| known == name) {
-            Some((_, old)) => *old = value.to_owned(),
-            None => return Err(format!("no option {name}")),
-        }
-        Ok(())
+    fn request_persistence(&mut self, request: Request) -> u64 {
+        self.requests.push(request);
+        self.looks.load(Relaxed) + 3
     }
+}
+
+impl<P: Part> Work for FakeHost<P> {
+    fn pause(&mut self) -> u64 {
+        self.turn_ns + std::mem::take(&mut self.resumed_ns)
+    }
+    fn resume(&mut self, nanos: u64) {
+        self.resumed_ns = nanos;
+    }
+    fn begin_work(&mut self, is_long: bool) -> bool {
+        self.has_refused = self.refuses_work && !self.has_refused;
+        self.work.push((is_long, !self.has_refused));
+        !self.has_refused
+    }
+    fn end_work(&mut self) {}
 }
 
 /// The result of a conversation.
@@ -575,18 +460,18 @@ const IDLE_TURNS_MAX: usize = 10_000;
 /// Passes pieces of input to a session as an event loop would: appends each to a buffer, and offers
 /// the buffer until the session needs more. The budgets are small, so that every test includes
 /// yielding.
-pub fn converse<'i, S: Session>(
+pub fn converse<'i, P: Part, S: Advance<FakeHost<P>>>(
     session: &mut S,
-    host: &mut FakeHost,
+    host: &mut FakeHost<P>,
     pieces: impl IntoIterator<Item = &'i [u8]>,
 ) -> Outcome {
     converse_in_turns(session, host, pieces, 3)
 }
 
 /// Like [`converse`], in turns of at most `requests_max` requests.
-pub fn converse_in_turns<'i, S: Session>(
+pub fn converse_in_turns<'i, P: Part, S: Advance<FakeHost<P>>>(
     session: &mut S,
-    host: &mut FakeHost,
+    host: &mut FakeHost<P>,
     pieces: impl IntoIterator<Item = &'i [u8]>,
     requests_max: usize,
 ) -> Outcome {
@@ -653,12 +538,12 @@ pub fn converse_in_turns<'i, S: Session>(
 /// with those of a cluster, where each turn that reads needs a proof first.
 /// Returns the outcome, which must be the same every time. `same` can blank out differences that
 /// are allowed.
-pub fn converse_in_every_way<S: Session>(
-    mut start: impl FnMut() -> (S, FakeHost),
+pub fn converse_in_every_way<P: Part, S: Advance<FakeHost<P>>>(
+    mut start: impl FnMut() -> (S, FakeHost<P>),
     input: &[u8],
     same: impl Fn(Outcome) -> Outcome,
 ) -> Outcome {
-    let play = |pieces: Vec<&[u8]>, requests_max, start: &mut dyn FnMut() -> (S, FakeHost)| {
+    let play = |pieces: Vec<&[u8]>, requests_max, start: &mut dyn FnMut() -> (S, FakeHost<P>)| {
         let (mut session, mut host) = start();
         same(converse_in_turns(&mut session, &mut host, pieces, requests_max))
     };
@@ -714,14 +599,6 @@ pub fn converse_in_every_way<S: Session>(
     whole
 }
 
-/// Two databases, of which the second is persistent, small bodies, and an allowed origin.
-fn small_kyoto() -> KyotoSettings {
-    let persistent = KyotoDatabase { persistent: true, ..KyotoDatabase::default() };
-    let databases = vec![KyotoDatabase::default(), persistent];
-    let origins = vec!["https://example.org".into()];
-    KyotoSettings { databases, body_bytes_max: 4_000, origins, ..KyotoSettings::default() }
-}
-
 fn readable(outcome: &Outcome) -> (String, bool, u64) {
     (outcome.output.escape_ascii().to_string(), outcome.closed, outcome.slept_ms)
 }
@@ -729,7 +606,7 @@ fn readable(outcome: &Outcome) -> (String, bool, u64) {
 /// Plays arbitrary bytes to a session, whole and in pieces, and panics unless both have the same
 /// outcome and keep within the limits. The first two bytes choose the configuration. For property
 /// tests and fuzz targets.
-pub fn survive<S: Session + Default>(protocol: ProtocolName, data: &[u8]) {
+pub fn survive<P: Part, S: Advance<FakeHost<P>> + Default>(protocol: ProtocolName, data: &[u8]) {
     let [circumstances, piece, input @ ..] = data else { return };
     let limits = Limits {
         key_bytes_max: 300,
@@ -746,12 +623,11 @@ pub fn survive<S: Session + Default>(protocol: ProtocolName, data: &[u8]) {
         output_bytes_max: 1 << 20,
     };
     let play = |pieces: &mut dyn Iterator<Item = &[u8]>, requests_max| {
-        let mut host = FakeHost { limits: limits.clone(), ..FakeHost::new(protocol) };
+        let mut host = FakeHost::<P>::new(protocol);
+        (host.limits, host.part) = (limits.clone(), P::small(*circumstances));
         host.log = TestLog::of(&host.databases, limits.value_bytes_max);
         host.password = (circumstances & 1 != 0).then(|| b"secret".to_vec());
-        host.signalled = circumstances & 4 != 0;
         host.refuses_work = circumstances & 8 != 0;
-        host.kyoto = small_kyoto();
         host.slow_us = (circumstances & 2 != 0).then_some(20_000);
         host.others.push(self::client(8, protocol));
         // `CONFIG GET appendfsync` has the same answer with durable databases and without.

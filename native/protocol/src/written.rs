@@ -2,7 +2,7 @@
 //! dictionaries.
 
 /// Lines of at most 120 columns, all but the first indented.
-pub(crate) fn wrapped(text: &str, indent: &str) -> String {
+pub fn wrapped(text: &str, indent: &str) -> String {
     let mut lines = String::new();
     let mut line = String::new();
     for word in text.split_whitespace() {

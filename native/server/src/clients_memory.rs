@@ -19,7 +19,7 @@
 //! [`LoopStatistics::held_bytes`]: crate::statistics::LoopStatistics
 
 use crate::clients::Place;
-use crate::host::Shared;
+use crate::shared::Shared;
 use std::sync::atomic::Ordering::Relaxed;
 use todana_protocol::Client;
 

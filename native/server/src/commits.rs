@@ -20,9 +20,10 @@
 
 use crate::Config;
 use crate::clock::{Clock, Moment};
-use crate::host::{Resumed, Shared};
+use crate::host::Resumed;
 use crate::inbox::Message;
 use crate::log;
+use crate::shared::Shared;
 use crate::statistics::LoopStatistics;
 use crate::waiters::Place;
 use std::sync::{Arc, Weak};

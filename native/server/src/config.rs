@@ -1,5 +1,6 @@
 //! The configuration of a server.
 
+use crate::keeper::Keeper;
 use crate::tuning::Tuning;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,8 +8,8 @@ use todana_command::Databases;
 use todana_group::Submit;
 use todana_protocol::kyoto::KyotoSettings;
 use todana_protocol::{
-    Changeable, Keeper, Limits, MB, OptionField, OptionType, OptionValue, ReadLevel, Service, TB,
-    bytes, bytes_or, integer, integer_or,
+    Changeable, Limits, MB, OptionField, OptionType, OptionValue, ReadLevel, Service, TB, bytes,
+    bytes_or, integer, integer_or,
 };
 use todana_table::{Budget, Options, Table, WhenFull};
 

@@ -1,12 +1,13 @@
 //! The session for each connection, and the messages for clients that get none.
 
+use crate::host::TurnHost;
 use todana_protocol::kyoto::KyotoSession;
 use todana_protocol::memcached::MemcachedSession;
 use todana_protocol::resp::RespSession;
-use todana_protocol::{Budget, Host, Progress, ProtocolName, Session};
+use todana_protocol::{Advance, Budget, Progress, ProtocolName, Session};
 
 /// A kind of session that loops can open for arriving connections.
-pub(crate) trait Door: Session + Send + 'static {
+pub(crate) trait Door: Session + for<'a> Advance<TurnHost<'a>> + Send + 'static {
     /// A session for a new connection.
     fn open(protocol: ProtocolName) -> Self;
 }
@@ -32,13 +33,13 @@ impl Door for ProtocolDoor {
     }
 }
 
-impl Session for ProtocolDoor {
+impl Advance<TurnHost<'_>> for ProtocolDoor {
     #[inline]
-    fn advance<H: Host>(
+    fn advance(
         &mut self,
         input: &[u8],
         output: &mut Vec<u8>,
-        host: &mut H,
+        host: &mut TurnHost<'_>,
         budget: Budget,
     ) -> Progress {
         match self {
@@ -47,7 +48,9 @@ impl Session for ProtocolDoor {
             ProtocolDoor::Kyoto(session) => session.advance(input, output, host, budget),
         }
     }
+}
 
+impl Session for ProtocolDoor {
     #[inline]
     fn held_bytes(&self) -> usize {
         match self {

@@ -2,10 +2,11 @@
 
 use crate::Server;
 use crate::clock::{Clock, wall_ms};
+use crate::command_names::command_names;
 use crate::histogram::powers_us;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering::Relaxed;
-use todana_protocol::{CommandStats, ProtocolName, ServerInfo, SlowEntry, command_names};
+use todana_protocol::{CommandStats, ProtocolName, ServerInfo, SlowEntry};
 use todana_table::Counts;
 
 const PROTOCOLS: [ProtocolName; 3] =

@@ -9,7 +9,8 @@ use crate::watching::Watching;
 use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
 use todana_command::cause::Writer;
-use todana_protocol::{Client, Tracking};
+use todana_protocol::Client;
+use todana_protocol::resp::Tracking;
 
 /// Bytes of a script's key beside its own, here and in the table.
 const SCRIPT_KEY_BYTES: usize = 256;

@@ -2,10 +2,10 @@
 
 use crate::channels;
 use crate::frame::Frame;
-use crate::host::Shared;
 use crate::inbox::Message;
 use crate::notices::{KEYEVENT, KEYSPACE, Notification};
 use crate::operator;
+use crate::shared::Shared;
 use crate::tracking::{self, Invalidation, Recipients, Tracker};
 use crate::watching::MakeObserver;
 use std::collections::VecDeque;
@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use todana_command::cause::{self, Writer};
-use todana_protocol::{Published, Publishing, Topic};
+use todana_protocol::resp::{Published, Publishing, Topic};
 use todana_table::{Event, Observer};
 
 /// How long loop 0 publishes notifications in one round.

@@ -7,7 +7,6 @@ use crate::commits;
 use crate::config::CONNECTIONS_MAX;
 use crate::door::{Door, ProtocolDoor};
 use crate::event_loop::{EventLoop, LISTENERS_MAX};
-use crate::host::{LoopPart, Shared};
 use crate::inbox::{Inbox, Message, Waker};
 use crate::listener::{self, Listener};
 use crate::listening::Listeners;
@@ -16,6 +15,7 @@ use crate::memory::{self, ProcessUsage};
 use crate::password::Secret;
 use crate::poller::{self, Poller};
 use crate::sending;
+use crate::shared::{LoopPart, Shared};
 use crate::statistics::LoopStatistics;
 use crate::watching::Watching;
 use crate::{Backend, Config, LoopBalance};
@@ -28,7 +28,8 @@ use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use todana_protocol::{CommandStats, ProtocolName, ServerInfo, Service, Topic};
+use todana_protocol::resp::Topic;
+use todana_protocol::{CommandStats, ProtocolName, ServerInfo, Service};
 
 /// With `select`, the number of descriptors that the process needs for other purposes than
 /// connections.

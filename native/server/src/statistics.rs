@@ -4,9 +4,11 @@
 //! shared cache line. Readers sum over the loops. Resetting therefore never changes a counter: it
 //! stores the current sums, which later readers subtract.
 
+use crate::command_names::command_names;
 use crate::histogram::{self, BUCKETS, Counter, Histogram};
 use std::sync::OnceLock;
-use todana_protocol::{CommandStats, ProtocolName, kyoto, memcached, resp};
+use todana_protocol::resp;
+use todana_protocol::{CommandStats, ProtocolName};
 use todana_table::Counts;
 
 /// The counters of one loop. Aligned so that two loops share no cache line (nor a pair of them).
@@ -72,8 +74,10 @@ pub(crate) fn index(protocol: ProtocolName) -> usize {
     }
 }
 
-fn command_count(protocol: usize) -> usize {
-    [resp::COMMANDS.len(), memcached::COMMANDS.len(), kyoto::COMMANDS.len()][protocol]
+/// A value for each command of each protocol.
+fn for_each_command<T>(value: impl Fn() -> T) -> [Vec<T>; PROTOCOLS] {
+    let protocols = [ProtocolName::Resp, ProtocolName::Memcached, ProtocolName::Kyoto];
+    protocols.map(|protocol| command_names(protocol).iter().map(|_| value()).collect())
 }
 
 impl LoopStatistics {
@@ -101,7 +105,7 @@ impl LoopStatistics {
             moved: Counter::default(),
             evicted_clients: Counter::default(),
             held_bytes: Counter::default(),
-            by_command: [0, 1, 2].map(|p| (0..command_count(p)).map(|_| OnceLock::new()).collect()),
+            by_command: for_each_command(OnceLock::new).map(Vec::into_boxed_slice),
         }
     }
 
@@ -153,7 +157,7 @@ impl Totals {
     /// Sums the loops' counters.
     pub(crate) fn of<'a>(loops: impl Iterator<Item = &'a LoopStatistics>) -> Totals {
         let mut totals = Totals {
-            by_command: [0, 1, 2].map(|p| vec![CommandTotals::default(); command_count(p)]),
+            by_command: for_each_command(CommandTotals::default),
             error_codes: vec![0; resp::ERROR_CODES.len()],
             ..Totals::default()
         };

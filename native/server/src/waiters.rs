@@ -29,9 +29,9 @@
 //!
 //! There are at most as many waiters as connections. A name without waiters takes no memory.
 
-use crate::host::Shared;
 use crate::inbox::Message;
 pub(crate) use crate::place::Place;
+use crate::shared::Shared;
 use std::collections::{BTreeMap, HashMap};
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -224,7 +224,7 @@ impl Commits {
         }
     }
 
-    /// Runs a command, see [`Host::run`](crate::Host::run). Cold for the sake of servers without
+    /// Runs a command, see [`Store::run`](crate::Store::run). Cold for the sake of servers without
     /// durable databases.
     #[cold]
     pub fn run<R: Reply>(
@@ -308,7 +308,7 @@ impl Commits {
         })
     }
 
-    /// Runs a slice of a long command, see [`Host::run_slice`](crate::Host::run_slice).
+    /// Runs a slice of a long command, see [`Store::run_slice`](crate::Store::run_slice).
     #[cold]
     pub fn run_slice<R: Reply>(
         &mut self,
@@ -338,7 +338,7 @@ impl Commits {
         self.run(log, database, command, context, reply).map(|()| None)
     }
 
-    /// Runs a batch, see [`Host::run_batch`](crate::Host::run_batch).
+    /// Runs a batch, see [`Store::run_batch`](crate::Store::run_batch).
     pub fn run_batch<R: Reply>(
         &mut self,
         log: Log<'_>,

@@ -12,7 +12,7 @@
 //!
 //! The second run must run the same commands in the same order, or the replies would belong to
 //! other requests. So a session changes its own state only in the second run, and the time by which
-//! requests are interpreted ([`Host::now_ms`](crate::Host::now_ms)) is the same in both. Each
+//! requests are interpreted ([`Clock::now_ms`](crate::Clock::now_ms)) is the same in both. Each
 //! recorded command leaves a fingerprint that the second run compares.
 //!
 //! What may join the records of a turn, and what has to wait for the commit:
@@ -34,8 +34,6 @@ mod commits;
 mod level;
 mod log;
 mod reads;
-#[cfg(test)]
-mod tests;
 
 pub use commits::{Commits, Handover};
 pub use level::ReadLevel;

@@ -14,7 +14,7 @@
 
 use super::http::{Head, Status};
 use super::settings::KyotoSettings;
-use crate::Host;
+use crate::kyoto::Host;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use memchr::{memchr, memrchr};

@@ -24,7 +24,7 @@ use super::numbers;
 use super::outcome::{Outcome, ask};
 use super::table::{COMMANDS, Row};
 use super::turn::{Committing, Turn};
-use crate::Host;
+use crate::kyoto::Host;
 use smallvec::SmallVec;
 use todana_command::{
     Command, Condition, Expires, KeyCommand, PREFETCH_KEYS_MAX, Set, StringCommand, prefetch,

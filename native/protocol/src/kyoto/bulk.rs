@@ -10,7 +10,7 @@ use super::outcome::{Outcome, ask, order};
 use super::outputs::Outputs;
 use super::records::{admit, expires};
 use super::turn::{Committing, Turn};
-use crate::Host;
+use crate::kyoto::Host;
 use smallvec::SmallVec;
 use todana_command::{
     Command, Condition, Expires, KeyCommand, PREFETCH_KEYS_MAX, Set, StringCommand, prefetch,

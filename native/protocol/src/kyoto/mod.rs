@@ -33,6 +33,7 @@ mod date;
 mod document;
 mod failure;
 mod flow;
+mod host;
 mod http;
 mod inputs;
 mod levenshtein;
@@ -52,6 +53,8 @@ mod sorting;
 mod status;
 mod synchronize;
 mod table;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 #[cfg(test)]
 mod tests;
 mod turn;
@@ -60,6 +63,7 @@ mod vacuum;
 mod walk;
 
 pub use database::{KyotoDatabase, KyotoKind};
+pub use host::{Host, Settings, Signals};
 pub use session::KyotoSession;
 pub use settings::KyotoSettings;
 pub use table::COMMANDS;

@@ -2,7 +2,7 @@
 
 use super::failure::Failure;
 use super::turn::Turn;
-use crate::Host;
+use crate::kyoto::Host;
 use todana_command::{Command, Error, LcsSpan, LeaseState, Record, Refusal, Reply};
 use todana_table::Shared;
 

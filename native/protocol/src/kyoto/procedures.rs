@@ -14,7 +14,7 @@ use super::table::Row;
 use super::turn::Turn;
 use super::vacuum::Vacuum;
 use super::{status, url};
-use crate::Host;
+use crate::kyoto::Host;
 use todana_command::{Command, Condition, StringCommand};
 
 /// The procedure that a request calls.

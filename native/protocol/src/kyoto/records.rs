@@ -6,7 +6,7 @@ use super::numbers;
 use super::outcome::{Outcome, ask, order};
 use super::outputs::Outputs;
 use super::turn::Turn;
-use crate::Host;
+use crate::kyoto::Host;
 use todana_command::{
     Command, Condition, DatabaseCommand, Expires, KeyCommand, Origin, Record, Set, Side,
     StringCommand,

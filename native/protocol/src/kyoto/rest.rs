@@ -15,7 +15,7 @@ use super::outcome::{Outcome, ask, ask_for_one};
 use super::table::Row;
 use super::turn::{Committing, Turn};
 use super::{date, numbers, records, url};
-use crate::Host;
+use crate::kyoto::Host;
 use memchr::memchr;
 use smallvec::SmallVec;
 use std::borrow::Cow;

@@ -21,7 +21,7 @@ use super::reading::Reading;
 use super::records::Done;
 use super::table::Row;
 use super::turn::{Committing, Turn};
-use crate::Host;
+use crate::kyoto::Host;
 use std::borrow::Cow;
 
 /// Default time that a client waits, in milliseconds.
@@ -51,7 +51,7 @@ pub(super) enum Handled {
     Pause(Box<Task>),
     /// The request waits for the log. Begin it again with the same input, or [`resume`] its task.
     Commit(Option<Box<Task>>),
-    /// Call [`resume`] after this time, or when the signal of [`Host::begin_wait`] arrives.
+    /// Call [`resume`] after this time, or when the signal of [`Signals::begin_wait`] arrives.
     Wait {
         ms: u64,
         task: Box<Task>,

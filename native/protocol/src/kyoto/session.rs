@@ -22,7 +22,8 @@ use super::rest;
 use super::rpc::{self, Answer, Call};
 use super::table::{COMMANDS, Row};
 use super::turn::{Committing, Turn};
-use crate::{Budget, Host, Next, Progress, Session};
+use crate::kyoto::Host;
+use crate::{Advance, Budget, Next, Progress, Session};
 use std::borrow::Cow;
 
 /// A Kyoto Tycoon connection.
@@ -81,8 +82,8 @@ const PROCEDURES: &[u8] = b"/rpc/";
 /// Bytes of a response sent in one turn.
 const SENT_BYTES: usize = 256 << 10;
 
-impl Session for KyotoSession {
-    fn advance<H: Host>(
+impl<H: Host> Advance<H> for KyotoSession {
+    fn advance(
         &mut self,
         input: &[u8],
         output: &mut Vec<u8>,
@@ -149,7 +150,9 @@ impl Session for KyotoSession {
         }
         Progress { consumed, next }
     }
+}
 
+impl Session for KyotoSession {
     fn held_bytes(&self) -> usize {
         let state = match &self.state {
             State::Request => 0,

@@ -8,7 +8,8 @@ use super::flow::Step;
 use super::http::Status;
 use super::inputs::Inputs;
 use super::turn::Turn;
-use crate::{Host, Request};
+use crate::Request;
+use crate::kyoto::Host;
 
 /// A client that waits looks at the log again after this time.
 const POLL_MS: u64 = 5;

@@ -5,7 +5,7 @@ use super::inputs::Inputs;
 use super::numbers;
 use super::outcome::{Outcome, order};
 use super::turn::Turn;
-use crate::Host;
+use crate::kyoto::Host;
 use todana_command::{Command, DatabaseCommand};
 
 /// Expired records that a slice removes.
@@ -42,7 +42,8 @@ mod tests {
     use super::*;
     use crate::ProtocolName;
     use crate::kyoto::reading::Reading;
-    use crate::testing::{FakeHost, START_MS};
+    use crate::kyoto::testing::FakeHost;
+    use crate::testing::START_MS;
     use todana_command::{Expires, Set, StringCommand};
 
     /// A host with `expired` expired records, and one that has not expired.

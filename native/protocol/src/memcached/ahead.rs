@@ -7,7 +7,7 @@
 
 use super::line::{Words, unsigned};
 use super::turn::DATABASE;
-use crate::Host;
+use crate::memcached::Host;
 use memchr::memchr;
 use smallvec::SmallVec;
 use todana_command::{PREFETCH_KEYS_MAX, prefetch};

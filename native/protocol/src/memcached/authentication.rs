@@ -12,7 +12,7 @@ use super::flow::Flow;
 use super::line::{Words, is_http, unsigned};
 use super::table::Row;
 use super::turn::Turn;
-use crate::Host;
+use crate::memcached::Host;
 use memchr::memchr;
 
 const FAILURE: &str = "CLIENT_ERROR authentication failure";

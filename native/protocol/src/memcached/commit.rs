@@ -2,7 +2,8 @@
 
 use super::line::Words;
 use super::turn::{Committing, Turn};
-use crate::{Host, NotDone};
+use crate::NotDone;
+use crate::memcached::Host;
 
 /// Whether a request may be handed over to the log together with a request before it. Others wait
 /// for the commit: those that the session answers itself, and `me`, whose second command depends on

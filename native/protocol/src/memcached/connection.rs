@@ -2,7 +2,8 @@
 
 use super::binary::{BinarySession, REQUEST};
 use super::session::TextSession;
-use crate::{Budget, Host, Next, Progress, Session};
+use crate::memcached::Host;
+use crate::{Advance, Budget, Next, Progress, Session};
 
 /// A memcached connection.
 #[derive(Debug, Default)]
@@ -16,9 +17,9 @@ enum Protocol {
     Binary(BinarySession),
 }
 
-impl Session for MemcachedSession {
+impl<H: Host> Advance<H> for MemcachedSession {
     #[inline]
-    fn advance<H: Host>(
+    fn advance(
         &mut self,
         input: &[u8],
         output: &mut Vec<u8>,
@@ -38,7 +39,9 @@ impl Session for MemcachedSession {
             None => Progress { consumed: 0, next: Next::Read { wanted: 0 } },
         }
     }
+}
 
+impl Session for MemcachedSession {
     #[inline]
     fn held_bytes(&self) -> usize {
         match &self.protocol {

@@ -5,7 +5,7 @@ use super::exptime;
 use super::line::{Arguments, BAD_FORMAT, Words, signed, unsigned};
 use super::table::Row;
 use super::turn::Turn;
-use crate::Host;
+use crate::memcached::Host;
 use todana_command::{
     Command, Condition, Delta, Error, Expires, Increment, KeyCommand, StringCommand,
 };

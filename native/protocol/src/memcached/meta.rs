@@ -9,7 +9,7 @@ use super::number::push_number;
 use super::storage::OUT_OF_MEMORY;
 use super::table::Row;
 use super::turn::Turn;
-use crate::Host;
+use crate::memcached::Host;
 use todana_command::{
     Command, Condition, Delta, Error, Expires, Increment, Initial, KeyCommand, LeaseCommand,
     LeaseOptions, Refusal, StringCommand,

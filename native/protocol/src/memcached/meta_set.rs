@@ -17,7 +17,7 @@ use super::meta_flags::{KeyBuffer, MetaRequest, too_many};
 use super::storage::{self, BAD_CHUNK, Body, OUT_OF_MEMORY, TOO_LARGE};
 use super::table::Row;
 use super::turn::Turn;
-use crate::Host;
+use crate::memcached::Host;
 use todana_command::{Command, Condition, Error, Expires, Refusal, Set, Side, StringCommand};
 
 /// Answers `ms`, whose line is at the front of `input`; the value begins at `body`.

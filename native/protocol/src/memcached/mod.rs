@@ -27,6 +27,7 @@ mod connection;
 mod document;
 mod exptime;
 mod flow;
+mod host;
 mod keys;
 mod line;
 mod meta;
@@ -41,10 +42,13 @@ mod session;
 mod stats;
 mod storage;
 mod table;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 #[cfg(test)]
 mod tests;
 mod turn;
 
 pub use connection::MemcachedSession;
+pub use host::{Host, PrefixCounts};
 pub use prefixes::{PREFIXES_MAX, Prefixes};
 pub use table::COMMANDS;

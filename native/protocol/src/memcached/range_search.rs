@@ -16,7 +16,7 @@ use super::answer::{Found, Outcome, Writing};
 use super::line::{Arguments, BAD_FORMAT, Words, unsigned};
 use super::table::Row;
 use super::turn::Turn;
-use crate::Host;
+use crate::memcached::Host;
 use todana_command::{Bound, Command, DatabaseCommand, KeyRange};
 
 /// The key that selects a search if more words follow it.

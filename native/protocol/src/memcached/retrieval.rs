@@ -19,7 +19,7 @@ use super::line::{BAD_FORMAT, Words, signed};
 use super::table::Row;
 use super::turn::Turn;
 use super::{ahead, exptime};
-use crate::Host;
+use crate::memcached::Host;
 use todana_command::{Command, Expires, PREFETCH_KEYS_MAX, StringCommand};
 
 /// Keys looked up in one turn.

@@ -5,7 +5,7 @@ use super::exptime::moment_ms;
 use super::line::{Arguments, BAD_FORMAT, Words, signed, unsigned};
 use super::table::Row;
 use super::turn::Turn;
-use crate::Host;
+use crate::memcached::Host;
 use todana_command::{Command, DatabaseCommand};
 
 /// The version of memcached whose protocol this server implements. Clients decide by it which

@@ -17,7 +17,8 @@ use super::retrieval::{self, Retrieval, Retrieved};
 use super::table::Row;
 use super::turn::{Committing, Turn};
 use super::{ahead, authentication, commit, keys, meta, meta_set, server, stats, storage};
-use crate::{Budget, Host, Next, Progress, Session};
+use crate::memcached::Host;
+use crate::{Advance, Budget, Next, Progress, Session};
 use memchr::{memchr, memrchr};
 
 /// A connection that speaks the text protocol.
@@ -79,8 +80,8 @@ enum Front<'i> {
     Refused,
 }
 
-impl Session for TextSession {
-    fn advance<H: Host>(
+impl<H: Host> Advance<H> for TextSession {
+    fn advance(
         &mut self,
         input: &[u8],
         output: &mut Vec<u8>,
@@ -225,7 +226,9 @@ impl Session for TextSession {
         }
         Progress { consumed, next }
     }
+}
 
+impl Session for TextSession {
     #[inline]
     fn held_bytes(&self) -> usize {
         self.search.as_ref().map_or(0, |search| search.held_bytes())

@@ -15,7 +15,7 @@ use super::flow::Flow;
 use super::line::{Arguments, BAD_FORMAT, Words, signed, unsigned};
 use super::table::Row;
 use super::turn::Turn;
-use crate::Host;
+use crate::memcached::Host;
 use todana_command::{
     Command, Condition, Error, Expires, KeyCommand, Refusal, Set, Side, StringCommand,
 };

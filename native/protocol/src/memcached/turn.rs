@@ -3,7 +3,8 @@
 use super::answer::{Answer, Lookups, Outcome, Writing};
 use super::line::{Words, is_word};
 use super::table::Row;
-use crate::{Host, NotDone, ProtocolName, Ran};
+use crate::memcached::Host;
+use crate::{NotDone, ProtocolName, Ran};
 use std::sync::atomic::Ordering::Relaxed;
 use todana_command::{Command, Context, Error, StringCommand};
 

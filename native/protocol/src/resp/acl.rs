@@ -6,7 +6,7 @@ use super::encoder::Failure;
 use super::flow::Flow;
 use super::spec::CATEGORIES;
 use super::table::TABLE;
-use crate::Host;
+use crate::resp::Host;
 
 /// What the user may do, in the words of Redis.
 const COMMANDS: &str = "+@all";

@@ -6,7 +6,7 @@ use super::lookup::{self, subcommands};
 use super::request::wrong_arity;
 use super::state::State;
 use super::table::Name;
-use crate::Host;
+use crate::resp::Host;
 
 /// The result of a command that the session executes itself. A failure is not yet written.
 pub(super) type Done = Result<Flow, Failure>;

@@ -11,7 +11,7 @@ use super::flow::Flow;
 use super::pattern;
 use super::state::{State, TopicListing, Unfinished};
 use super::table::Name;
-use crate::{Host, Published, Publishing, Topic};
+use crate::resp::{Host, Published, Publishing, Topic};
 use todana_command::Glob;
 
 /// Names that one turn subscribes, unsubscribes or lists.

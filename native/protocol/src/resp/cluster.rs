@@ -15,7 +15,7 @@ use super::request::{Built, Request};
 use super::state::State;
 use super::table::Name;
 use crate::class::Class;
-use crate::{ClusterNode, Host, Topology};
+use crate::resp::{ClusterNode, Host, Topology};
 use std::sync::Arc;
 use todana_command::{Command, DatabaseCommand, SLOTS, slot_of};
 

@@ -10,7 +10,7 @@ use super::sort;
 use super::spec::{CATEGORIES, CONTAINER, DEPRECATED, MODULE, OVERWRITE, OWN, Spec};
 use super::syntax;
 use super::table::{NAMES, Name};
-use crate::Host;
+use crate::resp::Host;
 
 /// The commands that are not subcommands.
 fn commands() -> impl Iterator<Item = Name> {

@@ -4,7 +4,8 @@
 //! CLUSTERDOWN, which is safe, because it was not executed; none does so after UNKNOWN.
 
 use super::encoder::Failure;
-use crate::{Host, NotDone};
+use crate::NotDone;
+use crate::resp::Host;
 use todana_command::{Access, BitsCommand, Command, Context, StringCommand};
 use todana_group::Gate;
 

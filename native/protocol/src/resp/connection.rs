@@ -6,7 +6,7 @@ use super::encoder::Failure;
 use super::flow::Flow;
 use super::request::{SYNTAX, database};
 use super::{REDIS_VERSION, number};
-use crate::Host;
+use crate::resp::Host;
 use std::sync::atomic::Ordering::Relaxed;
 
 const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";

@@ -11,7 +11,8 @@ use super::request::{Built, Pair, Request, wrong_arity};
 use super::table::{Name, each_command};
 use super::work::Effort;
 use super::{bits, cluster, dump, keys, range, scripts, sketches, sort, strings};
-use crate::{Host, ReadLevel, Topic};
+use crate::ReadLevel;
+use crate::resp::{Host, Topic};
 use todana_command::Condition;
 
 macro_rules! dispatch {

@@ -3,7 +3,8 @@
 use super::call::{Call, Done};
 use super::flow::Flow;
 use super::{COMMANDS, ERROR_CODES, REDIS_VERSION};
-use crate::{CommandStats, Host, Persistence, ProtocolName, ServerInfo};
+use crate::resp::Host;
+use crate::{CommandStats, Persistence, ProtocolName, ServerInfo};
 use std::fmt::Write;
 use todana_command::ScriptMemory;
 

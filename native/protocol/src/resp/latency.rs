@@ -11,7 +11,8 @@ use super::monitor;
 use super::number;
 use super::spec::SKIP_SLOWLOG;
 use super::table::Name;
-use crate::{CommandStats, Host, ProtocolName};
+use crate::resp::Host;
+use crate::{CommandStats, ProtocolName};
 
 /// Entries of SLOWLOG GET without a count.
 const ENTRIES: usize = 10;

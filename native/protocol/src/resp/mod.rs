@@ -42,6 +42,7 @@ mod encoder;
 mod error_code;
 mod expiry;
 mod flow;
+mod host;
 mod info;
 mod inline;
 mod interpreter;
@@ -50,6 +51,7 @@ mod latency;
 mod lookup;
 mod monitor;
 mod number;
+mod operator;
 mod parser;
 mod pattern;
 mod persistence;
@@ -75,9 +77,14 @@ mod strings;
 mod syntax;
 mod table;
 mod tail;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 #[cfg(test)]
 mod tests;
+mod topic;
+mod topology;
 mod tracking;
+mod tracking_mode;
 mod transactions;
 mod turns;
 mod unsupported;
@@ -85,9 +92,14 @@ mod work;
 
 pub use document::{dictionary, document};
 pub use error_code::ERROR_CODES;
+pub use host::{CommandNames, Configuration, ErrorCounts, Host, SlowLog};
 pub use interpreter::{interpreter, set_script_secret};
+pub use operator::{Hold, Operator};
 pub use session::RespSession;
 pub use table::COMMANDS;
+pub use topic::{Channels, Published, Publishing, Topic};
+pub use topology::{Cluster, ClusterNode, Topology};
+pub use tracking_mode::{KeyTracking, Tracking};
 
 /// The version of Redis that is reported to clients. Todana follows the behaviour of 7.2, and has
 /// what 7.4 adds to it for strings; redis-py uses CLIENT TRACKING only from 7.4 on.

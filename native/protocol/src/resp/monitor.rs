@@ -7,7 +7,7 @@ use super::spec::ADMIN;
 use super::state::{State, Unfinished};
 use super::table::Name;
 use crate::class::Class;
-use crate::{Hold, Host};
+use crate::resp::{Hold, Host};
 use std::io::Write;
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -9,7 +9,8 @@ use super::flow::Flow;
 use super::number;
 use super::request::{NOT_AN_INTEGER, SYNTAX};
 use super::state::{Saving, Unfinished};
-use crate::{Host, Persistence, Request};
+use crate::resp::Host;
+use crate::{Persistence, Request};
 use std::sync::Arc;
 
 /// A client that waits looks at the log again after this time.

@@ -4,7 +4,7 @@ use super::encoder::Failure;
 use super::reply_format::ReplyFormat;
 use super::request::Pairs;
 use super::table::Name;
-use crate::Host;
+use crate::resp::Host;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use todana_command::{BATCH_UNITS_MAX, Command, Watch, watch};

@@ -6,7 +6,8 @@ use super::commit::not_done;
 use super::encoder::Failure;
 use super::flow::Flow;
 use super::request::SYNTAX;
-use crate::{Host, Log, ReadLevel};
+use crate::resp::Host;
+use crate::{Log, ReadLevel};
 
 /// How long TODANA.AFTER waits if the client does not say.
 const AFTER_MS: u64 = 5_000;

@@ -4,7 +4,7 @@
 use super::call::{Call, Done};
 use super::flow::Flow;
 use super::info::{Fields, field};
-use crate::{ClusterNode, Host, Topology};
+use crate::resp::{ClusterNode, Host, Topology};
 
 const NO_ID: &str = "0000000000000000000000000000000000000000";
 

@@ -18,7 +18,8 @@ use super::state::{State, Unfinished};
 use super::table::Name;
 use super::unsupported;
 use super::{scripts, source, turns};
-use crate::{Host, Ran};
+use crate::Ran;
+use crate::resp::Host;
 use std::sync::atomic::Ordering::Relaxed;
 use todana_command::{Begun, Command, Context, ScriptCommand};
 

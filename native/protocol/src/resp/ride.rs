@@ -6,7 +6,7 @@ use super::parser::{Bounds, Parsed, Parser};
 use super::request::Arguments;
 use super::respond::respond;
 use super::state::{State, Unfinished};
-use crate::Host;
+use crate::resp::Host;
 
 /// Hands over the commands at the front of the input that may share the commit of a request before
 /// them, up to `requests_max`. All are parsed and run again after it, so nothing is consumed here.

@@ -4,7 +4,7 @@ use super::call::{Call, Done};
 use super::encoder::Failure;
 use super::flow::Flow;
 use super::request::{Built, NOT_AN_INTEGER, Request, SYNTAX, ScriptLimits, plain};
-use crate::Host;
+use crate::resp::Host;
 use todana_command::{Command, Interpreter, Script, ScriptCommand};
 
 /// The limits of scripts that clients of this node run.

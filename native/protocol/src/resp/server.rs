@@ -7,7 +7,7 @@ use super::info::{fragmentation, used_bytes};
 use super::pattern::Names;
 use super::request::SYNTAX;
 use super::{REDIS_VERSION, number, pattern};
-use crate::Host;
+use crate::resp::Host;
 
 /// Options that clients look for and that cannot be changed. The server has the changeable ones.
 const FIXED: &[(&str, &str)] = &[

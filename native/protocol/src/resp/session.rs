@@ -13,7 +13,8 @@ use super::request::Arguments;
 use super::respond::{observe_lookups, respond};
 use super::ride::ride;
 use super::state::{State, Unfinished};
-use crate::{Budget, Host, Limits, Next, Progress, Session};
+use crate::resp::Host;
+use crate::{Advance, Budget, Limits, Next, Progress, Session};
 use todana_command::prefetch;
 
 /// A RESP connection.
@@ -23,8 +24,8 @@ pub struct RespSession {
     state: State,
 }
 
-impl Session for RespSession {
-    fn advance<H: Host>(
+impl<H: Host> Advance<H> for RespSession {
+    fn advance(
         &mut self,
         input: &[u8],
         output: &mut Vec<u8>,
@@ -129,7 +130,9 @@ impl Session for RespSession {
         }
         Progress { consumed, next }
     }
+}
 
+impl Session for RespSession {
     #[inline]
     fn held_bytes(&self) -> usize {
         self.parser.held_bytes() + self.state.held_bytes()

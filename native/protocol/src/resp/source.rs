@@ -3,7 +3,7 @@
 use super::dispatch;
 use super::state::State;
 use super::table::Name;
-use crate::Host;
+use crate::resp::Host;
 use std::sync::Arc;
 
 /// A request begins that may name scripts, or, in EXEC, several that do.

@@ -4,7 +4,8 @@ use super::encoder::Encoder;
 use super::flow::Flow;
 use super::queue::{Transaction, Watches};
 use super::tail::Tail;
-use crate::{Host, Next, Publishing};
+use crate::Next;
+use crate::resp::{Host, Publishing};
 use std::sync::Arc;
 use todana_command::Begun;
 

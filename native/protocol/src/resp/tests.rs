@@ -6,6 +6,7 @@ mod classes;
 mod cluster;
 mod connection;
 mod limits;
+mod members;
 mod persistence;
 mod range;
 mod scripts;
@@ -17,8 +18,9 @@ mod tracking;
 mod transactions;
 
 use super::RespSession;
-use crate::testing::{FakeHost, Outcome, converse, converse_in_every_way};
-use crate::{ProtocolName, Session};
+use crate::resp::testing::FakeHost;
+use crate::testing::{Outcome, converse, converse_in_every_way};
+use crate::{Advance, ProtocolName};
 
 fn host() -> FakeHost {
     FakeHost::new(ProtocolName::Resp)
@@ -43,7 +45,7 @@ fn shown(output: &[u8]) -> String {
     text.replace("\\'", "'").replace("\\\"", "\"").trim_end().to_owned()
 }
 
-fn ask(session: &mut impl Session, host: &mut FakeHost, line: &str) -> String {
+fn ask(session: &mut impl Advance<FakeHost>, host: &mut FakeHost, line: &str) -> String {
     shown(&converse(session, host, [array(line).as_slice()]).output)
 }
 

@@ -17,7 +17,7 @@ use super::request::{NOT_AN_INTEGER, SYNTAX};
 use super::spec::READONLY;
 use super::state::{State, Tracks};
 use super::table::Name;
-use crate::{Host, Tracking};
+use crate::resp::{Host, Tracking};
 use std::sync::Arc;
 
 /// Most prefixes of a client.

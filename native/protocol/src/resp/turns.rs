@@ -1,10 +1,10 @@
 //! Scripts and transactions take turns with other clients of their event loop.
 //!
 //! A script is bounded, and so is EXEC, but many clients may send them at once. Before either
-//! begins, the session asks the host ([`Host::begin_work`]), and says whether it probably takes
+//! begins, the session asks the host ([`Work::begin_work`]), and says whether it probably takes
 //! long. A script for the log takes no time here.
 
-use crate::Host;
+use crate::resp::Host;
 use todana_command::{Batch, LONG_UNITS, Script, probable_script_units, probable_units};
 
 /// Whether a script may run now.

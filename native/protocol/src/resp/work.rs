@@ -19,7 +19,7 @@
 //! | PUBLISH | 16, and 4 for each pattern |
 //! | a channel for PUBSUB CHANNELS, returned or not | 4 |
 
-use crate::{Host, Topic};
+use crate::resp::{Host, Topic};
 
 const KIB_COPIED_UNITS: u64 = 3;
 const SERVER_UNITS: u64 = 3_072;

@@ -1,6 +1,6 @@
 //! A log without a disk: what is handed over is applied at once, or when a test wants it.
 
-use super::FakeHost;
+use super::{FakeHost, Part};
 use crate::Handover;
 use std::cell::Cell;
 use std::sync::{Arc, Mutex};
@@ -127,7 +127,7 @@ impl TestLog {
     }
 }
 
-impl FakeHost {
+impl<P: Part> FakeHost<P> {
     /// Opens or closes the gate of the log, as if the disk were full.
     pub fn set_gate(&self, gate: Gate) {
         self.log.as_ref().expect("a log").group.set_gate(gate, "the disk is full");
@@ -142,9 +142,9 @@ impl FakeHost {
 
 /// Checks that a request changes records, and that it changes none and is refused while the log
 /// accepts no writes. Each time with a new connection, of which `host` is the host.
-pub fn check_write<C>(
+pub fn check_write<C, P: Part + 'static>(
     connect: impl Fn() -> C,
-    host: impl Fn(&C) -> &FakeHost,
+    host: impl Fn(&C) -> &FakeHost<P>,
     ask: impl Fn(&mut C) -> String,
     is_refusal: impl Fn(&str) -> bool,
 ) {

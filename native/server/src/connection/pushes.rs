@@ -5,7 +5,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::door::Door;
 use crate::frame::Frame;
-use crate::host::Shared;
+use crate::shared::Shared;
 use crate::statistics::LoopStatistics;
 use std::sync::atomic::Ordering::Relaxed;
 use todana_command::cause::Writer;

@@ -3,7 +3,8 @@
 use crate::door::Door;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
-use todana_protocol::{Budget, Host, Next, Progress, ProtocolName, Session};
+use todana_protocol::kyoto::Signals;
+use todana_protocol::{Advance, Budget, Next, Progress, ProtocolName, Session, resp};
 
 /// Counts lines of all servers of this process.
 pub(super) static TICKS: AtomicUsize = AtomicUsize::new(0);
@@ -54,8 +55,8 @@ impl Door for ScriptedDoor {
     }
 }
 
-impl Session for ScriptedDoor {
-    fn advance<H: Host>(
+impl<H: resp::Host + Signals> Advance<H> for ScriptedDoor {
+    fn advance(
         &mut self,
         input: &[u8],
         output: &mut Vec<u8>,
@@ -168,7 +169,9 @@ impl Session for ScriptedDoor {
         }
         Progress { consumed, next: Next::Yield }
     }
+}
 
+impl Session for ScriptedDoor {
     fn held_bytes(&self) -> usize {
         self.held
     }

@@ -8,7 +8,7 @@
 use super::super::failure::Failure;
 use super::super::turn::Turn;
 use super::super::walk::see;
-use crate::Host;
+use crate::kyoto::Host;
 use crate::kyoto::http::Status;
 use std::collections::VecDeque;
 use todana_command::{

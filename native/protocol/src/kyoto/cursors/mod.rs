@@ -17,7 +17,7 @@ use super::outputs::Outputs;
 use super::records;
 use super::table::Row;
 use super::turn::{Committing, Turn};
-use crate::Host;
+use crate::kyoto::Host;
 use cursor::Cursor;
 use std::collections::HashMap;
 use todana_command::Record;

@@ -1,8 +1,9 @@
 use super::*;
 use crate::ProtocolName;
 use crate::kyoto::reading::Reading;
+use crate::kyoto::testing::FakeHost;
 use crate::kyoto::walk::see;
-use crate::testing::{FakeHost, START_MS};
+use crate::testing::START_MS;
 use std::sync::Arc;
 use todana_command::{
     Command, DatabaseCommand, Databases, Expires, KeyCommand, Set, StringCommand,
@@ -29,7 +30,7 @@ impl Connection {
         let options = Options { shards: Some(16), seed: Some(7), order, ..Options::default() };
         let databases = Arc::new(Databases::with_options(&options));
         let mut host = FakeHost::on(databases, ProtocolName::Kyoto);
-        host.kyoto.databases = vec![Default::default(); 2];
+        host.part.kyoto.databases = vec![Default::default(); 2];
         Connection { host, cursors: Cursors::default(), turns: 0 }
     }
 
@@ -62,7 +63,7 @@ impl Connection {
         let mut reading = Reading::new(query.as_bytes(), None, b"".into()).expect("a query");
         assert!(reading.step(), "a short query");
         let inputs = reading.finish().expect("few inputs");
-        let database = self.host.kyoto.resolve(inputs.get(b"DB").unwrap_or_default());
+        let database = self.host.part.kyoto.resolve(inputs.get(b"DB").unwrap_or_default());
         let mut out = Vec::new();
         let mut turn = Turn::new(&mut self.host, &mut out);
         let mut outputs = Outputs::default();
@@ -247,7 +248,7 @@ fn looks_tell_when_the_record_expires() {
     let xt = START_MS / 1000 + 60;
     connection.check(Row::CurGet, "CUR=1", &format!("key=a value=A xt={xt}"));
     connection.check(Row::CurGetValue, "CUR=1", "value=A");
-    connection.host.kyoto.databases[0].persistent = true;
+    connection.host.part.kyoto.databases[0].persistent = true;
     connection.check(Row::CurGet, "CUR=1", "key=a value=A");
 }
 

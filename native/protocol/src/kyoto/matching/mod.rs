@@ -15,7 +15,7 @@ use super::table::Row;
 use super::turn::Turn;
 use super::walk::see;
 use super::{numbers, records};
-use crate::Host;
+use crate::kyoto::Host;
 use std::collections::{BTreeSet, VecDeque};
 use todana_command::{Command, DatabaseCommand};
 use todana_table::{Comparison, KeyRange, Keyspace};

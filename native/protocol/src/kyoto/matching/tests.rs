@@ -1,7 +1,8 @@
 use super::*;
 use crate::ProtocolName;
 use crate::kyoto::reading::Reading;
-use crate::testing::{FakeHost, START_MS};
+use crate::kyoto::testing::FakeHost;
+use crate::testing::START_MS;
 use std::sync::Arc;
 use todana_command::{Databases, Expires, KeyCommand, Set, StringCommand};
 use todana_table::{KeyOrder, Options};

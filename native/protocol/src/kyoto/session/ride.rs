@@ -1,7 +1,7 @@
 //! Requests that share the commit of a request before them.
 
 use super::{KyotoSession, State, is_binary, may_share};
-use crate::Host;
+use crate::kyoto::Host;
 use crate::kyoto::http::{Body, Found, Seen, find};
 use crate::kyoto::turn::{Committing, Turn};
 use std::borrow::Cow;

@@ -2,7 +2,7 @@
 
 use super::{Conversation, answers, answers_with};
 use crate::kyoto::KyotoSession;
-use crate::testing::FakeHost;
+use crate::kyoto::testing::FakeHost;
 
 const MISS: &str = "HTTP/1.1 404 Not Found\nContent-Length: 0\n\
     X-Kt-Error: DB: 7: no record: no record\n\n";
@@ -42,7 +42,7 @@ fn a_request_must_name_this_server() {
     }
     let input = get("Host: rebound.example.org:1978\r\n");
     assert_eq!(answers(&input), forbidden("host"));
-    let settings = |host: &mut FakeHost| host.kyoto.hosts = vec!["rebound.example.org".into()];
+    let settings = |host: &mut FakeHost| host.part.kyoto.hosts = vec!["rebound.example.org".into()];
     assert_eq!(answers_with(&input, settings), MISS);
 }
 
@@ -84,18 +84,20 @@ fn pages_that_only_their_referer_gives_away_are_refused() {
     ] {
         assert_eq!(answers(get(headers)), MISS, "{headers}");
     }
-    let settings = |host: &mut FakeHost| host.kyoto.origins = vec!["https://example.org".into()];
+    let settings =
+        |host: &mut FakeHost| host.part.kyoto.origins = vec!["https://example.org".into()];
     assert_eq!(answers_with(get("Referer: https://example.org/page?x\r\n"), settings), MISS);
 }
 
 #[test]
 fn pages_of_the_settings_are_answered() {
-    let settings = |host: &mut FakeHost| host.kyoto.origins = vec!["https://example.org".into()];
+    let settings =
+        |host: &mut FakeHost| host.part.kyoto.origins = vec!["https://example.org".into()];
     let own = "Origin: https://Example.org\r\nSec-Fetch-Site: cross-site\r\n";
     assert!(answers_with(get(own), settings).starts_with("HTTP/1.1 404"));
     let other = "Origin: https://example.org:8443\r\n";
     assert_eq!(answers_with(get(other), settings), forbidden("origin"));
-    let any = |host: &mut FakeHost| host.kyoto.origins = vec!["*".into()];
+    let any = |host: &mut FakeHost| host.part.kyoto.origins = vec!["*".into()];
     assert!(answers_with(get("Origin: null\r\n"), any).starts_with("HTTP/1.1 404"));
     assert_eq!(answers_with(get("Sec-Fetch-Site: cross-site\r\n"), any), MISS);
 }
@@ -103,7 +105,7 @@ fn pages_of_the_settings_are_answered() {
 const ORIGIN: &str = "https://example.org";
 
 fn with_origin(host: &mut FakeHost) {
-    host.kyoto.origins = vec![ORIGIN.into()];
+    host.part.kyoto.origins = vec![ORIGIN.into()];
 }
 
 #[test]

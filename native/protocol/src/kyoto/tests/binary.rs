@@ -2,9 +2,10 @@
 
 use super::{Conversation, answers, answers_with};
 use crate::kyoto::table::{COMMANDS, Row};
+use crate::kyoto::testing::FakeHost;
 use crate::kyoto::{KyotoDatabase, KyotoSession};
-use crate::testing::{FakeHost, START_MS};
-use crate::{Budget, Next, ProtocolName, Session};
+use crate::testing::START_MS;
+use crate::{Advance, Budget, Next, ProtocolName};
 use std::sync::Arc;
 use todana_command::{DATABASES, Databases};
 use todana_table::{Limits, Options, Table, WhenFull};
@@ -73,7 +74,7 @@ fn check_with(
 }
 
 fn two_databases(host: &mut FakeHost) {
-    host.kyoto.databases = vec![
+    host.part.kyoto.databases = vec![
         KyotoDatabase::default(),
         KyotoDatabase { persistent: true, ..KyotoDatabase::default() },
     ];

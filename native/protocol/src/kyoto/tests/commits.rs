@@ -1,8 +1,14 @@
 //! Requests on durable databases whose log does not execute them.
 
 use super::{Conversation, shown};
-use crate::testing::{FakeHost, with_durable_hosts};
-use crate::{Budget, Next, NotDone, Persistence, Progress, Request, Session};
+use crate::ProtocolName;
+use crate::kyoto::KyotoSession;
+use crate::kyoto::testing::FakeHost;
+use crate::kyoto::testing::KyotoPart;
+use crate::testing::Peer;
+use crate::testing::with_durable_hosts;
+use crate::{Advance, Budget, Next, NotDone, Persistence, Progress, Request};
+use todana_group::Gate;
 
 const BUDGET: Budget = Budget { requests_max: 128, output_bytes_max: 1 << 16 };
 
@@ -274,7 +280,7 @@ fn what_cannot_share_a_commit_waits_for_it() {
         let input = [put("a", "1"), request.clone(), put("c", "3")].concat();
         let (_, progress) = turn(&mut client, &input);
         assert_eq!(progress, Progress { consumed: 0, next: Next::Commit });
-        assert!(client.host.signals.is_empty() && client.host.waits.is_empty());
+        assert!(client.host.part.signals.is_empty() && client.host.part.waits.is_empty());
         let count = client.host.commits.hand_over().expect("records").count;
         let shown = request.escape_ascii();
         // What follows a request that shares shares, too, unless the connection ends with it.
@@ -295,4 +301,21 @@ fn every_request_of_a_commit_with_an_unknown_outcome_says_so() {
     // All but the one that lacks a value.
     assert_eq!(answer.matches("outcome unknown").count(), pipeline().len() - 1, "{answer}");
     assert!(!client.host.commits.is_broken());
+}
+
+#[test]
+fn while_the_disk_is_nearly_full_records_can_be_removed() {
+    let mut peer = Peer::<KyotoSession, KyotoPart>::new(ProtocolName::Kyoto);
+    let group = peer.host.log.as_ref().expect("a log").group.clone();
+    let put = "PUT /a HTTP/1.1\r\nContent-Length: 1\r\n\r\nx";
+    assert!(peer.ask(put).0.starts_with("HTTP/1.1 201"));
+    group.set_gate(Gate::Removals, "the disk is nearly full");
+    for (request, status) in [
+        (put, "HTTP/1.1 503"),
+        ("DELETE /a HTTP/1.1\r\n\r\n", "HTTP/1.1 204"),
+        ("POST /rpc/clear HTTP/1.1\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 200"),
+    ] {
+        let answer = peer.ask(request).0;
+        assert!(answer.starts_with(status), "{request}: {answer}");
+    }
 }

@@ -2,7 +2,8 @@
 
 use super::{Conversation, answers, answers_with};
 use crate::kyoto::KyotoSession;
-use crate::{Budget, Next, ProtocolName, Session, testing::FakeHost};
+use crate::kyoto::testing::FakeHost;
+use crate::{Advance, Budget, Next, ProtocolName};
 
 const MISS: &str = "HTTP/1.1 404 Not Found\nContent-Length: 0\n\
     X-Kt-Error: DB: 7: no record: no record\n\n";
@@ -229,7 +230,7 @@ fn a_client_that_waits_before_its_body_is_told_to_go_on_once() {
 #[test]
 fn a_body_has_up_to_the_limit() {
     let too_large = refusal("413 Request Entity Too Large", "request entity too large");
-    let prepare = |host: &mut FakeHost| host.kyoto.body_bytes_max = 10;
+    let prepare = |host: &mut FakeHost| host.part.kyoto.body_bytes_max = 10;
     for (length, fits) in [(0, true), (9, true), (10, true), (11, false), (u64::MAX, false)] {
         let body = "x".repeat(length.min(11) as usize);
         let input = format!("PUT /a HTTP/1.1\r\nContent-Length: {length}\r\n\r\n{body}");
@@ -259,7 +260,7 @@ fn a_body_has_up_to_the_limit() {
 #[test]
 fn a_body_that_is_too_long_is_refused_before_it_comes() {
     let mut conversation = Conversation::new();
-    let length = conversation.host.kyoto.body_bytes_max + 1;
+    let length = conversation.host.part.kyoto.body_bytes_max + 1;
     let answer = conversation.ask(format!("PUT /a HTTP/1.1\r\nContent-Length: {length}\r\n\r\n"));
     assert_eq!(answer, refusal("413 Request Entity Too Large", "request entity too large"));
 }

@@ -2,8 +2,8 @@
 
 use super::Conversation;
 use crate::kyoto::KyotoSession;
-use crate::testing::FakeHost;
-use crate::{Budget, Next, Progress, ProtocolName, Session};
+use crate::kyoto::testing::FakeHost;
+use crate::{Advance, Budget, Next, Progress, ProtocolName};
 
 const GET: &[u8] = b"GET /a HTTP/1.1\r\n\r\n";
 const EMPTY_BULK: &[u8] = b"\xb9\0\0\0\0\0\0\0\0";
@@ -43,7 +43,7 @@ fn a_turn_ends_when_its_time_is_over() {
 fn a_procedure_that_waits_keeps_the_requests_after_it() {
     let mut session = KyotoSession::default();
     let mut host = FakeHost::new(ProtocolName::Kyoto);
-    host.signalled = true;
+    host.part.signalled = true;
     let budget = Budget { requests_max: 100, output_bytes_max: 10_000 };
     let wait = b"GET /rpc/void?WAIT=name&WAITTIME=1.5 HTTP/1.1\r\n\r\n";
     let input = [GET, wait, GET].concat();
@@ -52,7 +52,7 @@ fn a_procedure_that_waits_keeps_the_requests_after_it() {
     let consumed = GET.len() + wait.len();
     assert_eq!(progress, Progress { consumed, next: Next::Wait { ms: 1500 } });
     assert!(output.starts_with(b"HTTP/1.1 404"));
-    assert_eq!(host.waits, [b"name".to_vec()]);
+    assert_eq!(host.part.waits, [b"name".to_vec()]);
 
     output.clear();
     let progress = session.advance(&input[consumed..], &mut output, &mut host, budget);

@@ -1,7 +1,7 @@
 //! Both protocols on one connection.
 
 use super::{answers, answers_with};
-use crate::testing::FakeHost;
+use crate::kyoto::testing::FakeHost;
 use todana_command::{Command, Context, Expires, NullReply, Set, StringCommand, execute};
 
 const SET: &[u8] =

@@ -14,7 +14,8 @@ mod rpc;
 
 use super::KyotoSession;
 use crate::ProtocolName;
-use crate::testing::{FakeHost, Outcome, converse, converse_in_every_way};
+use crate::kyoto::testing::FakeHost;
+use crate::testing::{Outcome, converse, converse_in_every_way};
 
 /// A session and its host.
 struct Conversation {

@@ -1,6 +1,7 @@
 use super::Conversation;
 use crate::ProtocolName;
 use crate::kyoto::KyotoSession;
+use crate::kyoto::testing::KyotoPart;
 use crate::testing::survive;
 use proptest::prelude::*;
 
@@ -70,7 +71,7 @@ fn requests() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #[test]
     fn any_bytes_are_survived(input in prop::collection::vec(any::<u8>(), 0..2000)) {
-        survive::<KyotoSession>(ProtocolName::Kyoto, &input);
+        survive::<KyotoPart, KyotoSession>(ProtocolName::Kyoto, &input);
     }
 
     #[test]
@@ -78,7 +79,8 @@ proptest! {
         circumstances in any::<[u8; 2]>(),
         input in requests(),
     ) {
-        survive::<KyotoSession>(ProtocolName::Kyoto, &[&circumstances[..], &input].concat());
+        let data = [&circumstances[..], &input].concat();
+        survive::<KyotoPart, KyotoSession>(ProtocolName::Kyoto, &data);
     }
 
     /// Unconsumed input is an incomplete head, body or record, within the limits.
@@ -87,7 +89,7 @@ proptest! {
         let mut conversation = Conversation::new();
         let limits = &mut conversation.host.limits;
         (limits.key_bytes_max, limits.value_bytes_max, limits.line_bytes_max) = (30, 100, 300);
-        conversation.host.kyoto.body_bytes_max = 200;
+        conversation.host.part.kyoto.body_bytes_max = 200;
         let outcome = conversation.send(input.repeat(repeat));
         prop_assert!(outcome.closed || outcome.left <= 300 + 200, "{}", outcome.left);
     }

@@ -1,10 +1,11 @@
 //! Section 3 of the specification: one record by its path.
 
 use super::{Conversation, answers, answers_with};
+use crate::ProtocolName;
 use crate::kyoto::table::{COMMANDS, Row};
+use crate::kyoto::testing::FakeHost;
 use crate::kyoto::{KyotoDatabase, KyotoKind, KyotoSession};
-use crate::testing::{FakeHost, START_MS, converse};
-use crate::{Host, ProtocolName};
+use crate::testing::{START_MS, converse};
 
 const MISS: &str = "HTTP/1.1 404 Not Found\nContent-Length: 0\n\
     X-Kt-Error: DB: 7: no record: no record\n\n";
@@ -39,7 +40,7 @@ fn four_databases(host: &mut FakeHost) {
         persistent,
         ..KyotoDatabase::default()
     };
-    host.kyoto.databases = vec![
+    host.part.kyoto.databases = vec![
         database(":", KyotoKind::Stash, false),
         database("%", KyotoKind::CacheTree, false),
         database("casket.kch", KyotoKind::Stash, false),
@@ -184,7 +185,7 @@ fn a_persistent_database_neither_takes_nor_tells_a_time() {
     assert_eq!(answers_with(input, four_databases), created("/3/a") + &got("x"));
     let expiring = |host: &mut FakeHost| {
         four_databases(host);
-        host.kyoto.databases[3].persistent = false;
+        host.part.kyoto.databases[3].persistent = false;
         let put = put("/3/a", "X-Kt-Xt: 1700000001\r\n", "x");
         converse(&mut KyotoSession::default(), host, [put.as_bytes()]);
         four_databases(host);
@@ -250,6 +251,6 @@ fn slow_requests_are_logged_with_method_and_target() {
     let mut conversation = Conversation::new();
     conversation.host.slow_us = Some(20_000);
     conversation.ask(get("/a?b"));
-    let log = conversation.host.slow_log(None);
+    let log = conversation.host.slow_log.lock().unwrap();
     assert_eq!(log[0].arguments, [b"GET".to_vec(), b"/a?b".to_vec()]);
 }

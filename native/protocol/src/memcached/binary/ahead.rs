@@ -2,7 +2,7 @@
 
 use super::super::turn::DATABASE;
 use super::frame::{HEAD_BYTES, Head};
-use crate::Host;
+use crate::memcached::Host;
 use smallvec::SmallVec;
 use todana_command::{PREFETCH_KEYS_MAX, prefetch};
 

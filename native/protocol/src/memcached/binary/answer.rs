@@ -4,7 +4,8 @@ use super::super::answer::Lookups;
 use super::super::turn::{DATABASE, Turn};
 use super::frame::Frame;
 use super::status::Status;
-use crate::{Host, Ran};
+use crate::Ran;
+use crate::memcached::Host;
 use todana_command::{Command, Context, Error, LcsSpan, LeaseState, Record, Refusal, Reply};
 
 /// How a record is written.

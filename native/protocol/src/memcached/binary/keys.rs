@@ -6,7 +6,7 @@ use super::super::turn::Turn;
 use super::answer::{Outcome, Writing, run};
 use super::request::Request;
 use super::status::Status;
-use crate::Host;
+use crate::memcached::Host;
 use todana_command::{
     Command, Condition, Delta, Error, Expires, Increment, Initial, KeyCommand, Refusal,
     StringCommand,

@@ -5,7 +5,7 @@ use super::super::turn::Turn;
 use super::frame::{Frame, HEAD_BYTES, Head};
 use super::opcode::Opcode;
 use super::status::Status;
-use crate::Host;
+use crate::memcached::Host;
 
 /// A request whose extras and key have arrived.
 #[derive(Clone, Copy, Debug)]

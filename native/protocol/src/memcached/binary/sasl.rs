@@ -11,7 +11,7 @@ use super::opcode::Action;
 use super::request::Request;
 use super::status::Status;
 use super::step::Step;
-use crate::Host;
+use crate::memcached::Host;
 
 const MECHANISM: &[u8] = b"PLAIN";
 

@@ -8,7 +8,7 @@ use super::super::turn::Turn;
 use super::answer::{Writing, run};
 use super::request::Request;
 use super::status::Status;
-use crate::Host;
+use crate::memcached::Host;
 use todana_command::{Command, DatabaseCommand};
 
 /// Removes all records, now or later.

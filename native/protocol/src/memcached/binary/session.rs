@@ -13,8 +13,9 @@ use super::sasl::Sasl;
 use super::status::{Status, not_done};
 use super::step::Step;
 use super::{ahead, keys, retrieval, server, storage};
+use crate::memcached::Host;
 use crate::memcached::answer::Lookups;
-use crate::{Budget, Host, Next, Progress};
+use crate::{Budget, Next, Progress};
 
 /// A connection that speaks the binary protocol.
 #[derive(Debug, Default)]
@@ -35,7 +36,7 @@ struct Start {
 }
 
 impl BinarySession {
-    /// As [`Session::advance`](crate::Session::advance).
+    /// As [`Advance::advance`](crate::Advance::advance).
     pub(in crate::memcached) fn advance<H: Host>(
         &mut self,
         input: &[u8],

@@ -1,8 +1,12 @@
 //! Requests on durable databases.
 
 use super::Conversation;
+use crate::ProtocolName;
+use crate::memcached::MemcachedSession;
+use crate::memcached::testing::MemcachedPart;
+use crate::testing::Peer;
 use crate::testing::{TestLog, with_durable_hosts};
-use crate::{Budget, Limits, Next, NotDone, Progress, Session};
+use crate::{Advance, Budget, Limits, Next, NotDone, Progress};
 use todana_group::Gate;
 
 /// One turn of a conversation.
@@ -115,4 +119,21 @@ fn a_line_of_keys_is_answered_once_if_the_log_refuses_them() {
     client.host.log.as_ref().expect("a log").group.set_gate(Gate::Closed, "");
     let request = gat(2_500).replace("gat 100", "get");
     assert_eq!(client.ask(format!("{request}mn\r\n")), "SERVER_ERROR loading\r\nMN\r\n");
+}
+
+#[test]
+fn a_pipeline_of_reads_needs_one_proof() {
+    let mut peer = Peer::<MemcachedSession, MemcachedPart>::new(ProtocolName::Memcached);
+    assert_eq!(peer.ask("get a b c\r\nmg a v\r\nget b\r\n"), ("END\r\nEN\r\nEND\r\n".into(), 1));
+}
+
+#[test]
+fn while_the_disk_is_nearly_full_records_can_be_removed() {
+    let mut peer = Peer::<MemcachedSession, MemcachedPart>::new(ProtocolName::Memcached);
+    let group = peer.host.log.as_ref().expect("a log").group.clone();
+    assert_eq!(peer.ask("set a 0 0 1\r\nx\r\nset b 0 0 1\r\nx\r\n").0, "STORED\r\nSTORED\r\n");
+    group.set_gate(Gate::Removals, "the disk is nearly full");
+    let answer = "DELETED\r\nSERVER_ERROR temporary failure\r\nHD\r\nOK\r\n";
+    let pipeline = "delete a\r\nset a 0 0 1\r\nx\r\nmd b\r\nflush_all\r\n";
+    assert_eq!(peer.ask(pipeline).0, answer);
 }

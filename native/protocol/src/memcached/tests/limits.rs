@@ -1,6 +1,6 @@
 use super::Conversation;
 use crate::memcached::MemcachedSession;
-use crate::{Budget, Next, Session};
+use crate::{Advance, Budget, Next};
 
 const BAD_FORMAT: &str = "CLIENT_ERROR bad command line format\r\n";
 const TOO_LARGE: &str = "SERVER_ERROR object too large for cache\r\n";

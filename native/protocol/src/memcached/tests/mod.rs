@@ -12,7 +12,8 @@ mod transcripts;
 
 use super::MemcachedSession;
 use crate::ProtocolName;
-use crate::testing::{FakeHost, Outcome, converse};
+use crate::memcached::testing::FakeHost;
+use crate::testing::{Outcome, converse};
 
 /// A session and its host.
 struct Conversation {

@@ -2,7 +2,8 @@
 
 use super::{Conversation, MemcachedSession};
 use crate::ProtocolName;
-use crate::testing::{FakeHost, converse_in_every_way};
+use crate::memcached::testing::FakeHost;
+use crate::testing::converse_in_every_way;
 use std::sync::Arc;
 use todana_command::Databases;
 use todana_table::{KeyOrder, Keyspace, Meta, Options};
@@ -121,7 +122,7 @@ fn a_long_answer_takes_several_turns() {
     let (mut answer, mut turns) = (Vec::new(), 0);
     while !input.is_empty() {
         let mut output = Vec::new();
-        let progress = crate::Session::advance(session, &input, &mut output, host, budget);
+        let progress = crate::Advance::advance(session, &input, &mut output, host, budget);
         assert!(output.len() < 80_000);
         input.drain(..progress.consumed);
         answer.extend(output);

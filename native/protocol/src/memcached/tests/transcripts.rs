@@ -2,7 +2,8 @@
 
 use super::{Conversation, MemcachedSession};
 use crate::ProtocolName;
-use crate::testing::{FakeHost, converse_in_every_way};
+use crate::memcached::testing::FakeHost;
+use crate::testing::converse_in_every_way;
 
 const TRANSCRIPT: &str = include_str!("../../../transcripts/memcached.txt");
 

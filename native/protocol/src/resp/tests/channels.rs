@@ -1,5 +1,5 @@
 use super::*;
-use crate::Topic;
+use crate::resp::Topic;
 
 #[test]
 fn subscriptions_are_confirmed_with_their_number() {
@@ -121,7 +121,7 @@ fn channels_can_be_listed_and_their_subscribers_counted() {
 #[test]
 fn messages_are_published_once_even_in_exec() {
     let (mut host, mut session) = (host(), RespSession::default());
-    host.refusals = 3;
+    host.part.refusals = 3;
     for (request, replies) in [
         ("PUBLISH a first", ":0"),
         ("MULTI", "+OK"),
@@ -134,7 +134,7 @@ fn messages_are_published_once_even_in_exec() {
         assert_eq!(ask(&mut session, &mut host, request), replies, "{request}");
     }
     let published: Vec<_> =
-        host.published.iter().map(|(topic, _, text)| (*topic, text.as_slice())).collect();
+        host.part.published.iter().map(|(topic, _, text)| (*topic, text.as_slice())).collect();
     let expected: [(Topic, &[u8]); 3] =
         [(Topic::Channel, b"first"), (Topic::Channel, b"second"), (Topic::Shard, b"third")];
     assert_eq!(published, expected);
@@ -166,7 +166,7 @@ fn subscriptions_are_limited() {
     ] {
         assert_eq!(ask(&mut session, &mut host, request), replies, "{request}");
     }
-    assert_eq!(host.subscribed[Topic::Channel as usize].len(), 2);
+    assert_eq!(host.part.subscribed[Topic::Channel as usize].len(), 2);
 }
 
 #[test]

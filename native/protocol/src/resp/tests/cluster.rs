@@ -1,8 +1,9 @@
 //! The cluster as clients of Redis Cluster see it.
 
 use super::*;
+use crate::resp::{ClusterNode, Topology};
 use crate::testing::with_durable_hosts;
-use crate::{Budget, ClusterNode, Next, Progress, Session, Topology};
+use crate::{Advance, Budget, Next, Progress};
 use std::sync::Arc;
 use todana_group::Gate;
 
@@ -24,7 +25,9 @@ fn topology(leader: usize) -> Topology {
 }
 
 fn with(topology: Topology) -> FakeHost {
-    FakeHost { topology: Some(Arc::new(topology)), ..host() }
+    let mut host = host();
+    host.part.topology = Some(Arc::new(topology));
+    host
 }
 
 /// A host whose client came by a listener that redirects.
@@ -148,7 +151,7 @@ fn a_node_that_reads_its_log_sends_nobody_to_itself() {
         assert_eq!(ask(&mut host, line), loading, "{line}");
     }
     assert_eq!(ask(&mut host, "CLUSTER MYID"), "$4 bbbb");
-    host.topology = Some(Arc::new(topology(0)));
+    host.part.topology = Some(Arc::new(topology(0)));
     assert!(ask(&mut host, "CLUSTER SLOTS").starts_with("*1 *5 :0 :16383 *4 $9 127.0.0.1 :7001"));
 }
 
@@ -307,10 +310,10 @@ fn what_the_log_has_is_answered_here_although_another_node_leads_now() {
     let Progress { consumed, next } = session.advance(&input, &mut output, &mut host, budget);
     assert_eq!((consumed, next, output.as_slice()), (0, Next::Commit, &b""[..]));
     assert!(host.commit());
-    host.topology = Some(Arc::new(topology(0)));
+    host.part.topology = Some(Arc::new(topology(0)));
     let outcome = converse(&mut session, &mut host, [&*input]);
     assert_eq!(shown(&outcome.output), ":1 $1 1 +PONG -MOVED 3432 127.0.0.1:7101");
-    host.topology = Some(Arc::new(topology(1)));
+    host.part.topology = Some(Arc::new(topology(1)));
     assert_eq!(ask(&mut session, &mut host, "GET n"), "$1 1");
 }
 

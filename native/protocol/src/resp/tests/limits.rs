@@ -1,7 +1,8 @@
 //! The limits of a client, and clients that speak another protocol.
 
 use super::*;
-use crate::Limits;
+use crate::resp::testing::RespPart;
+use crate::{Limits, Session};
 use proptest::prelude::*;
 
 /// The outcome of bytes under limits, in every cut: the replies, and whether the connection closed.
@@ -362,7 +363,7 @@ fn random_keys_are_the_same_in_all_circumstances() {
     }
     for piece in 1..=60 {
         let data = [&[0, piece], requests.as_bytes()].concat();
-        crate::testing::survive::<RespSession>(ProtocolName::Resp, &data);
+        crate::testing::survive::<RespPart, RespSession>(ProtocolName::Resp, &data);
     }
 }
 
@@ -370,11 +371,11 @@ proptest! {
     #[test]
     fn any_requests_are_survived(circumstances in any::<[u8; 2]>(), requests in requests()) {
         let data = [circumstances.as_slice(), &requests].concat();
-        crate::testing::survive::<RespSession>(ProtocolName::Resp, &data);
+        crate::testing::survive::<RespPart, RespSession>(ProtocolName::Resp, &data);
     }
 
     #[test]
     fn any_bytes_are_survived(data in prop::collection::vec(any::<u8>(), 0..400)) {
-        crate::testing::survive::<RespSession>(ProtocolName::Resp, &data);
+        crate::testing::survive::<RespPart, RespSession>(ProtocolName::Resp, &data);
     }
 }

@@ -135,7 +135,9 @@ fn resp3_answers_have_their_types() {
 fn with_options() -> FakeHost {
     let option = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let options = vec![option("maxmemory", "0"), option("timeout", "5")];
-    FakeHost { options: Mutex::new(options), ..host() }
+    let mut host = host();
+    host.part.options = Mutex::new(options);
+    host
 }
 
 #[test]
@@ -286,7 +288,7 @@ fn errors_are_counted_by_their_first_word() {
     }
     let count = |word: &str| {
         let code = crate::resp::ERROR_CODES.iter().position(|code| *code == word).unwrap();
-        host.error_codes.iter().filter(|seen| **seen == code).count()
+        host.part.error_codes.iter().filter(|seen| **seen == code).count()
     };
     assert_eq!(["ERR", "WRONGTYPE", "EXECABORT", "OTHER"].map(count), [5, 2, 1, 0]);
 }
@@ -295,7 +297,8 @@ fn errors_are_counted_by_their_first_word() {
 fn options_have_the_same_value_by_both_names() {
     let (mut host, mut session) = (host(), RespSession::default());
     let options = [("tcp_keepalive_s", "300"), ("timeout", "0")];
-    host.options = options.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec().into();
+    host.part.options =
+        options.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec().into();
     let mut get = |name: &str| ask(&mut session, &mut host, &format!("CONFIG GET {name}"));
     assert_eq!(get("tcp-keepalive"), "*2 $13 tcp-keepalive $3 300");
     assert_eq!(get("port"), "*2 $4 port $4 6379");

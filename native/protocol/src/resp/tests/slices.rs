@@ -1,7 +1,7 @@
 //! Long commands: the part of them that each turn does, and what other clients see meanwhile.
 
 use super::*;
-use crate::{Budget, Next, Progress};
+use crate::{Budget, Next, Progress, Session};
 use std::collections::BTreeSet;
 use todana_command::STEP_KEYS_MAX;
 use todana_table::{Keyspace, Meta};

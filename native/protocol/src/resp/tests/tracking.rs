@@ -1,9 +1,9 @@
 use super::*;
-use crate::{Hold, Host};
+use crate::resp::Hold;
 use std::sync::atomic::Ordering::Relaxed;
 
 fn tracked(host: &FakeHost) -> Vec<String> {
-    host.tracked.iter().map(|key| String::from_utf8(key.clone()).unwrap()).collect()
+    host.part.tracked.iter().map(|key| String::from_utf8(key.clone()).unwrap()).collect()
 }
 
 #[test]
@@ -100,12 +100,12 @@ fn a_request_waits_for_the_end_of_a_pause() {
     let until_ms = host.now_ms + 100;
     let hold = |writes_only| Some(Hold { until_ms, writes_only });
     for (writes_only, request) in [(true, "SET k w"), (true, "PUBLISH a b"), (false, "PING")] {
-        *host.hold.lock().unwrap() = hold(writes_only);
+        *host.part.hold.lock().unwrap() = hold(writes_only);
         let budget = crate::Budget { requests_max: 1, output_bytes_max: 1_000 };
         let (mut output, bytes) = (Vec::new(), array(request));
         let progress = session.advance(&bytes, &mut output, &mut host, budget);
         assert_eq!((progress.consumed, progress.next), (0, crate::Next::Wait { ms: 50 }));
-        *host.hold.lock().unwrap() = None;
+        *host.part.hold.lock().unwrap() = None;
         while session.advance(&bytes, &mut output, &mut host, budget).consumed == 0 {}
         assert!(!output.is_empty(), "{request}");
     }
@@ -140,18 +140,18 @@ fn a_pause_of_writes_holds_what_may_write() {
             let what = format!("{queued:?} {request} {writes_only}");
             queued.iter().for_each(|request| _ = ask(&mut session, &mut host, request));
             let until_ms = host.now_ms + 100;
-            *host.hold.lock().unwrap() = Some(Hold { until_ms, writes_only });
+            *host.part.hold.lock().unwrap() = Some(Hold { until_ms, writes_only });
             let (mut output, bytes) = (Vec::new(), array(request));
             let progress = session.advance(&bytes, &mut output, &mut host, budget);
             let is_held = progress.next == crate::Next::Wait { ms: 50 };
             assert_eq!(is_held, may_write || !writes_only, "{what}");
-            assert_eq!(host.client().is_held.load(Relaxed), is_held, "{what}");
-            *host.hold.lock().unwrap() = None;
+            assert_eq!(host.client.is_held.load(Relaxed), is_held, "{what}");
+            *host.part.hold.lock().unwrap() = None;
             if is_held {
                 while session.advance(&bytes, &mut output, &mut host, budget).consumed == 0 {}
             }
             assert!(!output.is_empty(), "{what}");
-            assert!(!host.client().is_held.load(Relaxed), "{what}");
+            assert!(!host.client.is_held.load(Relaxed), "{what}");
         }
     }
 }
@@ -160,11 +160,11 @@ fn a_pause_of_writes_holds_what_may_write() {
 fn monitor_shows_what_was_executed() {
     let (mut host, mut session) = (host(), RespSession::default());
     host.password = Some(b"secret".to_vec());
-    host.monitored = Some(Default::default());
+    host.part.monitored = Some(Default::default());
     for request in ["AUTH secret", "SET k \"a b\"", "CONFIG GET x", "SELECT 1", "GET k"] {
         ask(&mut session, &mut host, request);
     }
-    let lines = host.monitored.unwrap().into_inner().unwrap();
+    let lines = host.part.monitored.unwrap().into_inner().unwrap();
     assert_eq!(
         lines,
         [

@@ -328,7 +328,7 @@ fn commands_that_the_session_answers_count_as_work() {
     let mut host = host();
     let other = |id| crate::testing::client(id, ProtocolName::Resp);
     host.others = (100..200).map(other).collect();
-    (0..128).for_each(|micros| crate::Host::log_slow(&host, micros, &[b"GET", b"k"]));
+    (0..128).for_each(|micros| crate::Statistics::log_slow(&host, micros, &[b"GET", b"k"]));
     let docs = format!("COMMAND DOCS{}", " get".repeat(1_000));
     let patterns = format!("CONFIG GET{}", " a".repeat(1_000));
     let long = format!("ECHO {}", "x".repeat(1 << 20));

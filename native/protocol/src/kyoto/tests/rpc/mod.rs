@@ -8,8 +8,9 @@ mod transcripts;
 use super::Conversation;
 use crate::kyoto::columns::{Decoder, Encoding};
 use crate::kyoto::table::Row;
+use crate::kyoto::testing::FakeHost;
 use crate::kyoto::{KyotoDatabase, KyotoKind, KyotoSession, KyotoSettings};
-use crate::testing::{FakeHost, START_MS};
+use crate::testing::START_MS;
 use crate::{CommandStats, ProtocolName, ServerInfo};
 use std::sync::Arc;
 use todana_command::{DATABASES, Databases};
@@ -23,7 +24,7 @@ fn host() -> FakeHost {
         Arc::new(Table::new(options))
     });
     let mut host = FakeHost::on(Arc::new(Databases::new(tables)), ProtocolName::Kyoto);
-    host.kyoto = KyotoSettings { databases: databases(), ..KyotoSettings::default() };
+    host.part.kyoto = KyotoSettings { databases: databases(), ..KyotoSettings::default() };
     host.info = info();
     let calls = [
         (Row::Set, 3, 1),

@@ -7,17 +7,17 @@ fn a_wait_that_times_out_runs_nothing() {
     let mut conversation = conversation();
     let answer = call(&mut conversation, "set", "key=a&value=1&WAIT=bell&SIGNAL=other");
     assert_eq!(answer, "503 ERROR=the condition timed out");
-    assert_eq!(conversation.host.waits, [b"bell"]);
-    assert!(conversation.host.signals.is_empty());
+    assert_eq!(conversation.host.part.waits, [b"bell"]);
+    assert!(conversation.host.part.signals.is_empty());
     assert!(call(&mut conversation, "check", "key=a").starts_with("450"));
 }
 
 #[test]
 fn a_signal_ends_the_wait_and_the_procedure_runs() {
     let mut conversation = conversation();
-    conversation.host.signalled = true;
+    conversation.host.part.signalled = true;
     assert_eq!(call(&mut conversation, "set", "key=a&value=1&WAIT="), "200");
-    assert_eq!(conversation.host.waits, [b""]);
+    assert_eq!(conversation.host.part.waits, [b""]);
     assert_eq!(call(&mut conversation, "check", "key=a"), "200 vsiz=1");
 }
 
@@ -44,7 +44,7 @@ fn the_time_to_wait_is_a_fraction_of_seconds() {
 #[test]
 fn a_signal_goes_out_after_the_procedure_also_when_it_failed() {
     let mut conversation = conversation();
-    conversation.host.waiting = 3;
+    conversation.host.part.waiting = 3;
     let answer = call(&mut conversation, "set", "key=a&value=1&SIGNAL=bell");
     assert_eq!(answer, "200 SIGNALED=3");
     let answer = call(&mut conversation, "get", "key=x&SIGNAL=bell&SIGNALBROAD=");
@@ -52,7 +52,7 @@ fn a_signal_goes_out_after_the_procedure_also_when_it_failed() {
     let answer = call(&mut conversation, "nothing", "SIGNAL=");
     assert_eq!(answer, "501 ERROR=not implemented: nothing SIGNALED=3");
     let signals = [(b"bell".to_vec(), false), (b"bell".to_vec(), true), (Vec::new(), false)];
-    assert_eq!(conversation.host.signals, signals);
+    assert_eq!(conversation.host.part.signals, signals);
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn deleting_a_cursor_signals_nobody() {
     let mut conversation = conversation();
     call(&mut conversation, "void", "CUR=1");
     assert_eq!(call(&mut conversation, "cur_delete", "CUR=1&SIGNAL=bell"), "200");
-    assert!(conversation.host.signals.is_empty());
+    assert!(conversation.host.part.signals.is_empty());
     let answer = call(&mut conversation, "cur_delete", "CUR=1&SIGNAL=bell");
     assert_eq!(answer, "501 ERROR=not implemented: cur_delete SIGNALED=0");
 }

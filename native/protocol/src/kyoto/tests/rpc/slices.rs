@@ -2,7 +2,7 @@
 
 use super::{Answer, ask, call, conversation, host, post};
 use crate::kyoto::KyotoSession;
-use crate::{Budget, Next, Session};
+use crate::{Advance, Budget, Next};
 use std::collections::BTreeMap;
 
 const TABS: &str = "text/tab-separated-values";

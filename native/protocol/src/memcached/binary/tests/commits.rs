@@ -3,7 +3,7 @@
 use super::{Conversation, Sent, get, request, set};
 use crate::NotDone;
 use crate::testing::with_durable_hosts;
-use crate::{Budget, Next, Session};
+use crate::{Advance, Budget, Next};
 
 /// A pipeline with reads, writes, and requests that wait for a commit.
 fn pipeline() -> Vec<Sent> {

@@ -10,7 +10,8 @@ mod requests;
 use super::opcode::OPCODES;
 use crate::ProtocolName;
 use crate::memcached::MemcachedSession;
-use crate::testing::{FakeHost, Outcome, converse, converse_in_every_way};
+use crate::memcached::testing::FakeHost;
+use crate::testing::{Outcome, converse, converse_in_every_way};
 
 /// The code of an opcode.
 fn code(name: &str) -> u8 {

@@ -3,6 +3,7 @@
 use super::{OPCODES, Sent};
 use crate::ProtocolName;
 use crate::memcached::MemcachedSession;
+use crate::memcached::testing::MemcachedPart;
 use crate::testing::survive;
 use proptest::prelude::*;
 
@@ -44,6 +45,6 @@ proptest! {
         noise in prop::collection::vec(any::<u8>(), 0..4),
     ) {
         let data = [vec![circumstances, piece], requests.concat(), noise].concat();
-        survive::<MemcachedSession>(ProtocolName::Memcached, &data);
+        survive::<MemcachedPart, MemcachedSession>(ProtocolName::Memcached, &data);
     }
 }

@@ -1,5 +1,7 @@
 //! What clients learn about the cluster.
 
+use std::sync::Arc;
+
 /// The cluster as this node knows it. The offsets may be a second old.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Topology {
@@ -68,6 +70,14 @@ impl ClusterNode {
             (true, 0, port) | (false, port, 0) | (true, port, _) | (false, _, port) => port,
         }
     }
+}
+
+/// The cluster of the node.
+pub trait Cluster {
+    /// The cluster; `None` if the node belongs to none.
+    fn topology(&self) -> Option<Arc<Topology>>;
+    /// Whether another node of the cluster leads. Cheaper than [`Cluster::topology`].
+    fn is_led_elsewhere(&self) -> bool;
 }
 
 #[cfg(test)]

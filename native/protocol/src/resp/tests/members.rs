@@ -1,150 +1,19 @@
-//! Reads of a member of a group of several.
+//! Requests to a member of a group of several.
 
-use crate::kyoto::KyotoSession;
-use crate::memcached::MemcachedSession;
-use crate::resp::RespSession;
-use crate::testing::{FakeHost, TestLog, with_member_hosts};
-use crate::{Budget, Next, NotDone, Progress, ProtocolName, ReadLevel, Session, Wait};
+use super::*;
+use crate::resp::testing::RespPart;
+use crate::testing::{Peer, TestLog};
+use crate::{Next, ReadLevel, Wait};
 use std::sync::Arc;
 use todana_command::LONG_UNITS;
 use todana_group::{Deliver, Gate, Outcome, QUEUE_BYTES_MAX, Submission, Submit, Ticket};
 
-const BUDGET: Budget = Budget { requests_max: 128, output_bytes_max: 1 << 16 };
-
-/// A client of a server, whose waits a test ends.
-struct Peer<S> {
-    session: S,
-    host: FakeHost,
-    input: Vec<u8>,
-}
-
-impl<S: Session + Default> Peer<S> {
-    fn new(protocol: ProtocolName) -> Peer<S> {
-        let host = with_member_hosts(|| FakeHost::new(protocol));
-        Peer { session: S::default(), host, input: Vec::new() }
-    }
-
-    /// Receives bytes.
-    fn receive(&mut self, input: impl AsRef<[u8]>) {
-        self.input.extend_from_slice(input.as_ref());
-        self.host.commits.forget_proof();
-    }
-
-    /// One turn.
-    fn turn(&mut self) -> (String, Next) {
-        let mut output = Vec::new();
-        self.host.commits.begin_turn();
-        let progress = self.session.advance(&self.input, &mut output, &mut self.host, BUDGET);
-        let Progress { consumed, next } = progress;
-        self.input.drain(..consumed);
-        (String::from_utf8_lossy(&output).into_owned(), next)
-    }
-
-    /// The answer to these bytes, and how many proofs it took.
-    fn ask(&mut self, input: impl AsRef<[u8]>) -> (String, usize) {
-        self.receive(input);
-        self.host.awaited.clear();
-        let mut answer = String::new();
-        loop {
-            let (output, next) = self.turn();
-            answer.push_str(&output);
-            match next {
-                Next::Commit => assert!(self.host.commit()),
-                Next::Yield => {}
-                _ => return (answer, self.host.awaited.len()),
-            }
-        }
-    }
-}
-
-fn resp() -> Peer<RespSession> {
-    Peer::new(ProtocolName::Resp)
-}
-
-/// Has an answer of the leader make the records fresh.
-fn refresh(host: &FakeHost) {
-    let group = &host.log.as_ref().expect("a log").group;
-    let question = group.begin_question(0);
-    group.question_answered(question, group.applied_index());
-}
-
-/// A read, its answer, and the answer if there is no leader.
-fn each_protocol(test: impl Fn(&mut dyn Reader, &str, &str)) {
-    test(
-        &mut resp(),
-        "$-1\r\n",
-        "-CLUSTERDOWN no leader confirms that this node is up to date\r\n",
-    );
-    let memcached = &mut Peer::<MemcachedSession>::new(ProtocolName::Memcached);
-    test(memcached, "END\r\n", "SERVER_ERROR temporary failure\r\n");
-    let kyoto = &mut Peer::<KyotoSession>::new(ProtocolName::Kyoto);
-    test(kyoto, "HTTP/1.1 404", "HTTP/1.1 503");
-}
-
-/// A client of any protocol that reads a record.
-trait Reader {
-    fn read(&mut self);
-    fn go_on(&mut self) -> (String, Next);
-    fn host(&mut self) -> &mut FakeHost;
-}
-
-impl<S: Session + Default> Reader for Peer<S> {
-    fn read(&mut self) {
-        self.receive(match self.host.client.protocol {
-            ProtocolName::Resp => "GET a\r\n",
-            ProtocolName::Memcached => "get a\r\n",
-            ProtocolName::Kyoto => "GET /a HTTP/1.1\r\n\r\n",
-        });
-    }
-    fn go_on(&mut self) -> (String, Next) {
-        self.turn()
-    }
-    fn host(&mut self) -> &mut FakeHost {
-        &mut self.host
-    }
-}
+type Client = Peer<RespSession, RespPart>;
 
 const READ: Next = Next::Read { wanted: 0 };
 
-#[test]
-fn a_read_waits_for_its_proof_and_is_answered_in_the_second_run() {
-    each_protocol(|peer, answer, _| {
-        peer.read();
-        assert_eq!(peer.go_on(), (String::new(), Next::Commit));
-        let commits = &mut peer.host().commits;
-        assert!(commits.hand_over().is_none() && !commits.is_waiting());
-        assert_eq!(commits.begin_wait(), Some(Wait::Proof));
-        assert!(commits.is_waiting() && commits.begin_wait().is_none());
-        commits.settle(Outcome::Fresh);
-        let (output, next) = peer.go_on();
-        assert!(output.starts_with(answer), "{output}");
-        assert_eq!(next, READ);
-        assert_eq!(peer.host().lookups, (0, 1));
-        // The proof was for that input.
-        peer.read();
-        assert_eq!(peer.go_on(), (String::new(), Next::Commit));
-    });
-}
-
-#[test]
-fn a_read_without_a_proof_in_time_is_not_executed() {
-    each_protocol(|peer, answer, refusal| {
-        peer.read();
-        peer.read();
-        assert_eq!(peer.go_on().1, Next::Commit);
-        assert_eq!(peer.host().commits.begin_wait(), Some(Wait::Proof));
-        peer.host().commits.give_up(NotDone::NoLeader);
-        // The requests that had arrived do not wait one after the other.
-        let (output, next) = peer.go_on();
-        assert!(output.starts_with(refusal), "{output}");
-        assert_eq!((output.matches(refusal).count(), next), (2, READ));
-        assert_eq!(peer.host().lookups, (0, 0));
-        // Later ones do.
-        peer.read();
-        assert_eq!(peer.go_on(), (String::new(), Next::Commit));
-        assert!(peer.host().commit());
-        assert!(peer.go_on().0.starts_with(answer));
-    });
+fn resp() -> Client {
+    Peer::new(ProtocolName::Resp)
 }
 
 #[test]
@@ -172,8 +41,6 @@ fn a_pipeline_of_reads_needs_one_proof() {
     for read in ["KEYS *\r\n", "DBSIZE\r\n", "RANDOMKEY\r\n", "MULTI\r\nGET a\r\nEXEC\r\n"] {
         assert_eq!(peer.ask(read).1, 1, "{read}");
     }
-    let mut peer = Peer::<MemcachedSession>::new(ProtocolName::Memcached);
-    assert_eq!(peer.ask("get a b c\r\nmg a v\r\nget b\r\n"), ("END\r\nEN\r\nEND\r\n".into(), 1));
 }
 
 #[test]
@@ -191,7 +58,7 @@ fn a_read_behind_a_write_needs_no_proof() {
 #[test]
 fn a_connection_reads_at_its_level() {
     let mut peer = resp();
-    let proofs = |peer: &mut Peer<RespSession>, choice: &str| {
+    let proofs = |peer: &mut Client, choice: &str| {
         if !choice.is_empty() {
             assert_eq!(peer.ask(format!("{choice}\r\n")).0, "+OK\r\n", "{choice}");
         }
@@ -202,7 +69,7 @@ fn a_connection_reads_at_its_level() {
     assert_eq!(proofs(&mut peer, "READWRITE"), 1);
     assert_eq!(proofs(&mut peer, "TODANA.READ local"), 0);
     assert_eq!(proofs(&mut peer, "TODANA.READ Bounded"), 1);
-    refresh(&peer.host);
+    peer.refresh();
     assert_eq!(proofs(&mut peer, ""), 0, "the records are fresh");
     assert_eq!(proofs(&mut peer, "TODANA.READ LINEAR"), 1);
     let refused = "-ERR the level must be local, bounded or linear\r\n";
@@ -254,7 +121,7 @@ fn a_client_can_wait_for_a_write_that_another_node_has_made() {
         peer.host.commits.settle(Outcome::Fresh);
         assert!(peer.ask(format!("{bad}\r\n")).0.contains("-ERR "), "{bad}");
     }
-    let mut memory = Peer::<RespSession>::new(ProtocolName::Resp);
+    let mut memory = resp();
     memory.host = FakeHost::new(ProtocolName::Resp);
     for request in ["TODANA.INDEX\r\n", "TODANA.AFTER 0\r\n"] {
         let none = "-ERR this server keeps its records in memory, and has no log\r\n";
@@ -367,28 +234,6 @@ fn while_the_disk_is_nearly_full_records_can_be_removed() {
         peer.ask("DBSIZE\r\nFLUSHDB\r\nFLUSHALL\r\nDBSIZE\r\n").0,
         ":1\r\n+OK\r\n+OK\r\n:0\r\n"
     );
-
-    let mut peer = Peer::<MemcachedSession>::new(ProtocolName::Memcached);
-    let group = peer.host.log.as_ref().expect("a log").group.clone();
-    assert_eq!(peer.ask("set a 0 0 1\r\nx\r\nset b 0 0 1\r\nx\r\n").0, "STORED\r\nSTORED\r\n");
-    group.set_gate(Gate::Removals, "the disk is nearly full");
-    let answer = "DELETED\r\nSERVER_ERROR temporary failure\r\nHD\r\nOK\r\n";
-    let pipeline = "delete a\r\nset a 0 0 1\r\nx\r\nmd b\r\nflush_all\r\n";
-    assert_eq!(peer.ask(pipeline).0, answer);
-
-    let mut peer = Peer::<KyotoSession>::new(ProtocolName::Kyoto);
-    let group = peer.host.log.as_ref().expect("a log").group.clone();
-    let put = "PUT /a HTTP/1.1\r\nContent-Length: 1\r\n\r\nx";
-    assert!(peer.ask(put).0.starts_with("HTTP/1.1 201"));
-    group.set_gate(Gate::Removals, "the disk is nearly full");
-    for (request, status) in [
-        (put, "HTTP/1.1 503"),
-        ("DELETE /a HTTP/1.1\r\n\r\n", "HTTP/1.1 204"),
-        ("POST /rpc/clear HTTP/1.1\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 200"),
-    ] {
-        let answer = peer.ask(request).0;
-        assert!(answer.starts_with(status), "{request}: {answer}");
-    }
 }
 
 #[test]

@@ -20,3 +20,19 @@ pub struct Tracking {
     /// Whether the client that receives the invalidations has left.
     pub is_broken: bool,
 }
+
+/// The keys that are tracked for this client.
+pub trait KeyTracking {
+    /// The mode in which keys are tracked for this client.
+    fn tracking(&self) -> Option<&Tracking>;
+    /// Sets this mode. False if the databases have too many observers.
+    fn set_tracking(&mut self, tracking: Option<Tracking>) -> bool;
+    /// Registers a key that this client is about to read. While requests are run again after a
+    /// commit, the key is also invalidated after the reply.
+    fn track(&mut self, key: &[u8]);
+    /// A script that this client is about to run may read the key.
+    fn begin_script(&mut self, key: &[u8]);
+    /// The script of [`KeyTracking::begin_script`] has a reply. Registers the key, or invalidates
+    /// it if another client has changed it since.
+    fn end_script(&mut self, key: &[u8]);
+}

@@ -1,0 +1,107 @@
+//! The records, and the log of those that are durable.
+
+use super::Clock;
+use crate::commit::{Commits, Log, NotDone, Ran, ReadLevel};
+use todana_command::{
+    Batch, Begun, Command, Context, Databases, Inadmissible, Reply, execute, execute_batch,
+    execute_slice,
+};
+
+/// The databases, and what the connection has in the log of the durable ones.
+///
+/// Sessions run commands by the provided methods. A host implements the others: it names its
+/// databases and its log.
+pub trait Store: Clock {
+    /// The databases.
+    fn databases(&self) -> &Databases;
+    /// The log of the durable databases, and what this connection has in it; `None` if no database
+    /// is durable.
+    fn commits(&mut self) -> Option<(Log<'_>, &mut Commits)>;
+    /// The log alone.
+    fn log(&self) -> Option<Log<'_>>;
+    /// Whether requests that the log has committed are run again.
+    fn is_playing(&self) -> bool;
+    /// Whether enough is recorded for the log, so that the next request waits for the next commit.
+    fn commit_is_full(&self) -> bool;
+    /// Runs a command: executes it, or hands it over to the log of a durable database.
+    #[inline]
+    fn run<R: Reply>(
+        &mut self,
+        database: usize,
+        command: &Command<'_>,
+        context: Context,
+        reply: &mut R,
+    ) -> Ran<()> {
+        if let Some((log, commits)) = self.commits() {
+            return commits.run(log, database, command, context, reply);
+        }
+        execute(self.databases(), database, command, context, reply);
+        Ran::Done(())
+    }
+    /// Runs a slice of a long command. If the command is executed in slices, this returns where to
+    /// continue; a command that goes through the log has only one.
+    #[inline]
+    fn run_slice<R: Reply>(
+        &mut self,
+        database: usize,
+        command: &Command<'_>,
+        context: Context,
+        begun: Option<Begun>,
+        reply: &mut R,
+    ) -> Ran<Option<Begun>> {
+        if let Some((log, commits)) = self.commits() {
+            return commits.run_slice(log, database, command, context, begun, reply);
+        }
+        Ran::Done(execute_slice(self.databases(), database, command, context, begun, reply))
+    }
+    /// Runs a batch, as [`execute_batch`] does.
+    fn run_batch<R: Reply>(
+        &mut self,
+        batch: &Batch<'_>,
+        context: Context,
+        reply: &mut R,
+        each: impl FnMut(&mut R, usize),
+    ) -> Ran<Result<bool, Inadmissible>> {
+        if let Some((log, commits)) = self.commits() {
+            return commits.run_batch(log, batch, context, reply, each);
+        }
+        Ran::Done(execute_batch(self.databases(), batch, context, reply, each))
+    }
+    /// Drops the replies of the log to the commands of the present request that it will not run any
+    /// more, because one before them has failed. No other request may share their commit.
+    fn drop_replies(&mut self) {
+        if let Some((_, commits)) = self.commits() {
+            commits.drop_replies();
+        }
+    }
+    /// Sets how new the records must be that this client reads; `None` for the default.
+    fn set_read_level(&mut self, level: Option<ReadLevel>) {
+        if let Some((_, commits)) = self.commits() {
+            commits.set_level(level);
+        }
+    }
+    /// Has the connection wait, if the session returns [`Next::Commit`](crate::Next::Commit): the
+    /// request is run again when the entry is applied, or after this time. False if that time is
+    /// over.
+    fn await_applied(&mut self, index: u64, ms: u64) -> bool {
+        self.commits().is_some_and(|(_, commits)| commits.want_applied(index, ms))
+    }
+    /// Why the log accepts no writes ([`NotDone::ReadOnly`]): a sentence without CR or LF.
+    fn log_trouble(&self) -> String {
+        self.log().map_or_else(String::new, |log| log.submit.trouble())
+    }
+    /// Whether the records of a database may be read now.
+    fn admit_read(&self, database: usize) -> Result<(), NotDone> {
+        match self.log() {
+            Some(log) if log.databases.is_durable(database) => log.admit_read(),
+            _ => Ok(()),
+        }
+    }
+    /// The time by which records of a database expire: in a durable one, that of the log.
+    fn records_ms(&self, database: usize) -> u64 {
+        match self.log() {
+            Some(log) if log.databases.is_durable(database) => log.now_ms,
+            _ => self.replied_at_ms(),
+        }
+    }
+}
