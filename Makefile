@@ -135,7 +135,7 @@ report: deps ## write the pages of raw results, without measuring
 
 docs: build ## write the pages that are generated from tables in the code
 	@TODANA_WRITE_DOCS=1 $(CARGO) test --quiet --locked $(NATIVE) \
-		-p todana_protocol --features testing written
+		-p todana_resp -p todana_memcached -p todana_kyoto --lib written
 	@bin/todana config reference > _build/configuration.md
 	@mv _build/configuration.md docs/configuration.md
 

@@ -59,8 +59,8 @@ both_sides_have_the_same_options_test() ->
     Names = fun(Options) -> lists:sort([Name || {Name, _, _} <- Options]) end,
     Where =
         "Erlang: src/options/todana_options.erl; "
-        "native: native/server/src/config.rs, native/protocol/src/host.rs, "
-        "native/protocol/src/kyoto/settings.rs; "
+        "native: native/server/src/config.rs, native/protocol/src/limits.rs, "
+        "native/kyoto/src/settings.rs; "
         "read by Erlang only: erlang_only/0 below",
     ?assertEqual(erlang_only(), Names(Erlang) -- Names(Native), Where),
     ?assertEqual([], Names(Native) -- Names(Erlang), Where),

@@ -17,7 +17,8 @@ crates_test_() ->
             "^name = \"", Crate, "\"\nversion = \"(.*)\"$"
         ]))
      || Crate <- [
-            "todana_command", "todana_nif", "todana_protocol",
+            "todana_command", "todana_kyoto", "todana_memcached",
+            "todana_nif", "todana_protocol", "todana_resp",
             "todana_server", "todana_table"
         ]
     ].

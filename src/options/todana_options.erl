@@ -4,8 +4,8 @@
 %% docs/configuration.md.
 %%
 %% Each option that native code reads has a second row there: `Config' in
-%% native/server/src/config.rs, `Limits' in native/protocol/src/host.rs,
-%% `KyotoSettings' in native/protocol/src/kyoto/settings.rs. The test
+%% native/server/src/config.rs, `Limits' in native/protocol/src/limits.rs,
+%% `KyotoSettings' in native/kyoto/src/settings.rs. The test
 %% todana_options_tests compares the two sides.
 -module(todana_options).
 -moduledoc false.

@@ -2,8 +2,9 @@
 //! without a password, under small limits. The bytes describe requests, so that most of them are
 //! well-formed; the target `memcached` sends its bytes as they are.
 
+use todana_memcached::MemcachedSession;
+use todana_memcached::testing::MemcachedPart;
 use todana_protocol::ProtocolName;
-use todana_protocol::memcached::MemcachedSession;
 use todana_protocol::testing::survive;
 
 /// Feeds the requests to sessions and compares their responses.
@@ -28,5 +29,5 @@ pub fn memcached_binary(data: &[u8]) {
         input.extend_from_slice(&u64::from(*cas).to_be_bytes());
         input.extend_from_slice(bytes);
     }
-    survive::<MemcachedSession>(ProtocolName::Memcached, &input);
+    survive::<MemcachedPart, MemcachedSession>(ProtocolName::Memcached, &input);
 }

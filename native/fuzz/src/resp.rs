@@ -2,10 +2,11 @@
 //! limits.
 
 use todana_protocol::ProtocolName;
-use todana_protocol::resp::RespSession;
 use todana_protocol::testing::survive;
+use todana_resp::RespSession;
+use todana_resp::testing::RespPart;
 
 /// Feeds the bytes to sessions and compares their responses.
 pub fn resp(data: &[u8]) {
-    survive::<RespSession>(ProtocolName::Resp, data);
+    survive::<RespPart, RespSession>(ProtocolName::Resp, data);
 }

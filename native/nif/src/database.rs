@@ -12,7 +12,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use todana_command::{DATABASES, Databases};
-use todana_protocol::resp::{interpreter, set_script_secret};
+use todana_resp::{interpreter, set_script_secret};
 use todana_table::{Budget, KeyOrder, Keyspace, Limits, Options, Table, WhenFull};
 
 /// The requested properties of a database.

@@ -6,8 +6,8 @@ use rustler::types::atom::Atom;
 use rustler::{Env, LocalPid, NifResult, Term};
 use std::sync::Arc;
 use todana_group::{Gate, Submit};
-use todana_protocol::resp::{Topic, Topology};
 use todana_protocol::{Persistence, Request};
+use todana_resp::{Topic, Topology};
 use todana_server::Keeper;
 
 /// What the process noted last.

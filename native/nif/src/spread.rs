@@ -16,7 +16,7 @@ use rustler::types::atom::Atom;
 use rustler::{Binary, Encoder, Env, LocalPid, NewBinary, Term};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use todana_protocol::resp::Topic;
+use todana_resp::Topic;
 
 /// Maximum bytes that wait for the process.
 const WAITING_BYTES_MAX: usize = 16 << 20;

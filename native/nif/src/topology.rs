@@ -6,7 +6,7 @@ use rustler::types::atom::Atom;
 use rustler::{Env, Error, NifResult, Term};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use todana_protocol::resp::{ClusterNode, Topology};
+use todana_resp::{ClusterNode, Topology};
 
 static NOTED: Mutex<Option<Arc<Topology>>> = Mutex::new(None);
 

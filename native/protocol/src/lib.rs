@@ -1,20 +1,19 @@
-//! The protocols as pure state machines.
+//! What the protocols share. Each has a crate of its own: `todana_resp`, `todana_memcached` and
+//! `todana_kyoto`.
 //!
-//! A session takes bytes and returns bytes. It parses requests into commands, executes them, and
-//! formats the replies. It does no I/O, owns no socket and reads no clock: it reaches the server
-//! only through the traits of [`Host`].
+//! A protocol is a pure state machine, its [`Session`]: it takes bytes and returns bytes. It parses
+//! requests into commands, executes them, and formats the replies. It does no I/O, owns no socket
+//! and reads no clock: it reaches the server only through the traits of [`Host`], and through those
+//! that its crate adds.
 
 #![forbid(unsafe_code)]
 
 mod class;
 mod commit;
 mod host;
-pub mod kyoto;
 mod limits;
-pub mod memcached;
 mod options;
 mod persistence;
-pub mod resp;
 mod session;
 mod spelling;
 #[cfg(any(test, feature = "testing"))]

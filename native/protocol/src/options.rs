@@ -1,7 +1,7 @@
 //! Options as data: [`options!`](crate::options!) declares a structure whose fields are options,
 //! with the name, type and default of each in one row.
 //!
-//! The structures are [`Limits`](crate::Limits), [`KyotoSettings`](crate::kyoto::KyotoSettings)
+//! The structures are [`Limits`](crate::Limits), Kyoto Tycoon's `KyotoSettings`
 //! and the server's `Config`. Native code reads their fields; the Erlang side sets them by name,
 //! through [`OptionRow::put`]. `src/options/todana_options.erl` has a row for each option too, and
 //! `test/todana_options_tests.erl` compares the two sides.

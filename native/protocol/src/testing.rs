@@ -7,9 +7,11 @@
 
 mod log;
 mod peer;
+mod written;
 
 pub use log::{TestLog, check_write, with_durable_hosts, with_member_hosts};
 pub use peer::Peer;
+pub use written::is_written;
 
 use crate::{
     Advance, Authentication, Budget, Client, ClientNames, Clients, Clock, CommandStats, Commits,

@@ -15,8 +15,8 @@ use std::error::Error;
 use std::io::Read;
 use std::sync::Arc;
 use todana_command::{DATABASES, Databases};
+use todana_kyoto::{KyotoDatabase, KyotoKind};
 use todana_protocol::ProtocolName;
-use todana_protocol::kyoto::{KyotoDatabase, KyotoKind};
 use todana_server::{Config, Server};
 use todana_table::{Budget, KeyOrder, Options, Table, WhenFull};
 

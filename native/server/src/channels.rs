@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use todana_command::Glob;
 use todana_protocol::Client;
-use todana_protocol::resp::{Publishing, Topic};
+use todana_resp::{Publishing, Topic};
 
 /// Maximum bytes of messages that a loop has to deliver.
 pub(crate) const WAITING_BYTES_MAX: usize = 32 << 20;

@@ -1,12 +1,12 @@
 //! The names of the commands of all protocols.
 
-use todana_protocol::{ProtocolName, kyoto, memcached, resp};
+use todana_protocol::ProtocolName;
 
 /// Names of the commands of a protocol, in the order of their statistics.
 pub(crate) fn command_names(protocol: ProtocolName) -> &'static [&'static str] {
     match protocol {
-        ProtocolName::Resp => resp::COMMANDS,
-        ProtocolName::Memcached => memcached::COMMANDS,
-        ProtocolName::Kyoto => kyoto::COMMANDS,
+        ProtocolName::Resp => todana_resp::COMMANDS,
+        ProtocolName::Memcached => todana_memcached::COMMANDS,
+        ProtocolName::Kyoto => todana_kyoto::COMMANDS,
     }
 }

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use todana_command::Databases;
 use todana_group::Submit;
-use todana_protocol::kyoto::KyotoSettings;
+use todana_kyoto::KyotoSettings;
 use todana_protocol::{
     Changeable, Limits, MB, OptionField, OptionType, OptionValue, ReadLevel, Service, TB, bytes,
     bytes_or, integer, integer_or,
@@ -119,7 +119,7 @@ fn databases_within(budget: &Arc<Budget>) -> Arc<Databases> {
     let options = Options { budget: Some(Arc::clone(budget)), ..Options::default() };
     let tables = std::array::from_fn(|_| Arc::new(Table::new(options.clone())));
     let databases = Databases::new(tables);
-    databases.set_interpreter(todana_protocol::resp::interpreter());
+    databases.set_interpreter(todana_resp::interpreter());
     Arc::new(databases)
 }
 

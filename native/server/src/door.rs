@@ -1,10 +1,10 @@
 //! The session for each connection, and the messages for clients that get none.
 
 use crate::host::TurnHost;
-use todana_protocol::kyoto::KyotoSession;
-use todana_protocol::memcached::MemcachedSession;
-use todana_protocol::resp::RespSession;
+use todana_kyoto::KyotoSession;
+use todana_memcached::MemcachedSession;
 use todana_protocol::{Advance, Budget, Progress, ProtocolName, Session};
+use todana_resp::RespSession;
 
 /// A kind of session that loops can open for arriving connections.
 pub(crate) trait Door: Session + for<'a> Advance<TurnHost<'a>> + Send + 'static {

@@ -2,8 +2,8 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
-use todana_protocol::resp::{Topic, Topology};
 use todana_protocol::{Persistence, Request};
+use todana_resp::{Topic, Topology};
 
 /// The keeper of the log, as a server sees it.
 pub trait Keeper: Debug + Send + Sync {

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
 use todana_command::cause::Writer;
 use todana_protocol::Client;
-use todana_protocol::resp::Tracking;
+use todana_resp::Tracking;
 
 /// Bytes of a script's key beside its own, here and in the table.
 const SCRIPT_KEY_BYTES: usize = 256;

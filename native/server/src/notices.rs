@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use todana_command::cause::{self, Class};
-use todana_protocol::resp::Publishing;
+use todana_resp::Publishing;
 use todana_table::{Event, EventKind};
 
 /// Maximum number of changes that wait.

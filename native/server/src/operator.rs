@@ -4,7 +4,7 @@ use crate::frame::Frame;
 use crate::tracking::{Recipients, Tracker};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
-use todana_protocol::resp::Hold;
+use todana_resp::Hold;
 
 /// Maximum bytes of lines that a loop has to deliver.
 pub(crate) const WAITING_BYTES_MAX: usize = 16 << 20;

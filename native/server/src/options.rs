@@ -3,7 +3,7 @@
 use crate::Config;
 use crate::config::MEMORY_LIMIT;
 use std::sync::atomic::Ordering::Relaxed;
-use todana_protocol::kyoto::KyotoSettings;
+use todana_kyoto::KyotoSettings;
 use todana_protocol::{Change, Limits, OptionRow, OptionType, OptionValue, Spelling};
 use todana_table::{Budget, WhenFull};
 

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use todana_command::cause::{self, Writer};
-use todana_protocol::resp::{Published, Publishing, Topic};
+use todana_resp::{Published, Publishing, Topic};
 use todana_table::{Event, Observer};
 
 /// How long loop 0 publishes notifications in one round.

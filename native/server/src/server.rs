@@ -28,8 +28,8 @@ use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use todana_protocol::resp::Topic;
 use todana_protocol::{CommandStats, ProtocolName, ServerInfo, Service};
+use todana_resp::Topic;
 
 /// With `select`, the number of descriptors that the process needs for other purposes than
 /// connections.

@@ -20,7 +20,7 @@ use std::sync::atomic::{
 };
 use std::sync::{Mutex, PoisonError};
 use todana_command::DATABASES;
-use todana_protocol::memcached::Prefixes;
+use todana_memcached::Prefixes;
 use todana_protocol::{ProtocolName, ServerInfo, Service};
 use todana_table::Counts;
 

@@ -7,8 +7,8 @@
 use crate::command_names::command_names;
 use crate::histogram::{self, BUCKETS, Counter, Histogram};
 use std::sync::OnceLock;
-use todana_protocol::resp;
 use todana_protocol::{CommandStats, ProtocolName};
+use todana_resp::ERROR_CODES;
 use todana_table::Counts;
 
 /// The counters of one loop. Aligned so that two loops share no cache line (nor a pair of them).
@@ -22,7 +22,7 @@ pub(crate) struct LoopStatistics {
     pub(crate) hits: [Counter; PROTOCOLS],
     pub(crate) misses: [Counter; PROTOCOLS],
     /// Errors of RESP by their first word.
-    pub(crate) error_codes: [Counter; resp::ERROR_CODES.len()],
+    pub(crate) error_codes: [Counter; ERROR_CODES.len()],
     /// System calls that received bytes, and that sent some.
     pub(crate) receipts: Counter,
     pub(crate) sends: Counter,
@@ -158,7 +158,7 @@ impl Totals {
     pub(crate) fn of<'a>(loops: impl Iterator<Item = &'a LoopStatistics>) -> Totals {
         let mut totals = Totals {
             by_command: for_each_command(CommandTotals::default),
-            error_codes: vec![0; resp::ERROR_CODES.len()],
+            error_codes: vec![0; ERROR_CODES.len()],
             ..Totals::default()
         };
         for statistics in loops {

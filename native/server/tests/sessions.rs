@@ -1,14 +1,14 @@
 //! What sessions of all protocols have in common.
 
 use todana_group::Outcome;
-use todana_protocol::kyoto::KyotoSession;
-use todana_protocol::kyoto::testing::{FakeHost as KyotoHost, KyotoPart};
-use todana_protocol::memcached::MemcachedSession;
-use todana_protocol::memcached::testing::{FakeHost as MemcachedHost, MemcachedPart};
-use todana_protocol::resp::RespSession;
-use todana_protocol::resp::testing::{FakeHost as RespHost, RespPart};
+use todana_kyoto::KyotoSession;
+use todana_kyoto::testing::{FakeHost as KyotoHost, KyotoPart};
+use todana_memcached::MemcachedSession;
+use todana_memcached::testing::{FakeHost as MemcachedHost, MemcachedPart};
 use todana_protocol::testing::{FakeHost, Part, Peer};
 use todana_protocol::{Advance, Budget, Commits, Next, NotDone, Progress, ProtocolName, Wait};
+use todana_resp::RespSession;
+use todana_resp::testing::{FakeHost as RespHost, RespPart};
 
 /// A host that delays the replies to passwords.
 fn slow<P: Part>(protocol: ProtocolName) -> FakeHost<P> {

@@ -113,7 +113,7 @@ pub struct ServerInfo {
     pub lookups_by_protocol: [(u64, u64); 3],
     /// Replies that were errors.
     pub errors: u64,
-    /// Error replies of RESP by their first word: see [`ERROR_CODES`](crate::resp::ERROR_CODES).
+    /// Error replies of RESP by their first word: see `todana_resp::ERROR_CODES`.
     pub errors_by_code: Vec<u64>,
     /// System calls that received bytes, and that sent some.
     pub transfers: [u64; 2],

@@ -4,9 +4,9 @@ use super::TurnHost;
 use crate::tracking::Tracker;
 use std::sync::Arc;
 use todana_command::cause::Writer;
-use todana_protocol::resp::{Published, Publishing, Topic, Tracking};
+use todana_resp::{Published, Publishing, Topic, Tracking};
 
-impl todana_protocol::resp::Channels for TurnHost<'_> {
+impl todana_resp::Channels for TurnHost<'_> {
     fn subscriptions(&self) -> [usize; 3] {
         self.listening.subscriptions.counts()
     }
@@ -63,7 +63,7 @@ impl todana_protocol::resp::Channels for TurnHost<'_> {
     }
 }
 
-impl todana_protocol::resp::KeyTracking for TurnHost<'_> {
+impl todana_resp::KeyTracking for TurnHost<'_> {
     fn tracking(&self) -> Option<&Tracking> {
         self.listening.tracking.as_deref()
     }

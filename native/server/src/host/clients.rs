@@ -4,9 +4,9 @@ use super::TurnHost;
 use crate::notices;
 use crate::shared::PASSWORD;
 use std::sync::Arc;
+use todana_kyoto::KyotoSettings;
 use todana_protocol::Client;
-use todana_protocol::kyoto::KyotoSettings;
-use todana_protocol::resp::Hold;
+use todana_resp::Hold;
 
 /// The option of keyspace notifications, as Redis calls it.
 const NOTIFICATIONS: &str = "notify-keyspace-events";
@@ -29,7 +29,7 @@ impl todana_protocol::Clients for TurnHost<'_> {
     }
 }
 
-impl todana_protocol::resp::Operator for TurnHost<'_> {
+impl todana_resp::Operator for TurnHost<'_> {
     #[inline]
     fn held_until_ms(&self, may_write: bool) -> Option<u64> {
         self.shared.listeners.operator.held_until_ms(may_write, self.replied_at_ms)
@@ -53,7 +53,7 @@ impl todana_protocol::resp::Operator for TurnHost<'_> {
     }
 }
 
-impl todana_protocol::resp::Configuration for TurnHost<'_> {
+impl todana_resp::Configuration for TurnHost<'_> {
     fn options(&self) -> Vec<(String, String)> {
         let mut options = self.shared.config.shown_options();
         // As in Redis, a client that has given the password may see it.
@@ -77,13 +77,13 @@ impl todana_protocol::resp::Configuration for TurnHost<'_> {
     }
 }
 
-impl todana_protocol::kyoto::Settings for TurnHost<'_> {
+impl todana_kyoto::Settings for TurnHost<'_> {
     fn kyoto(&self) -> &KyotoSettings {
         &self.shared.config.kyoto
     }
 }
 
-impl todana_protocol::kyoto::Signals for TurnHost<'_> {
+impl todana_kyoto::Signals for TurnHost<'_> {
     fn begin_wait(&mut self, name: &[u8]) {
         self.end_wait();
         // No client can signal a longer name either: the time passes, and nothing is stored for it.

@@ -3,8 +3,8 @@
 use super::TurnHost;
 use std::sync::Arc;
 use todana_command::Databases;
-use todana_protocol::resp::Topology;
 use todana_protocol::{Commits, Log, Persistence, Request};
+use todana_resp::Topology;
 
 impl todana_protocol::Store for TurnHost<'_> {
     fn databases(&self) -> &Databases {
@@ -40,7 +40,7 @@ impl todana_protocol::Durability for TurnHost<'_> {
     }
 }
 
-impl todana_protocol::resp::Cluster for TurnHost<'_> {
+impl todana_resp::Cluster for TurnHost<'_> {
     fn topology(&self) -> Option<Arc<Topology>> {
         self.shared.config.keeper.as_ref()?.topology()
     }

@@ -3,7 +3,7 @@
 use super::TurnHost;
 use crate::command_names::command_names;
 use crate::work::Lane;
-use todana_protocol::memcached::Prefixes;
+use todana_memcached::Prefixes;
 use todana_protocol::{CommandStats, ProtocolName, ServerInfo, SlowEntry, Work as _};
 
 impl todana_protocol::Statistics for TurnHost<'_> {
@@ -54,7 +54,7 @@ impl todana_protocol::Work for TurnHost<'_> {
     }
 }
 
-impl todana_protocol::resp::ErrorCounts for TurnHost<'_> {
+impl todana_resp::ErrorCounts for TurnHost<'_> {
     #[inline]
     fn observe_error(&mut self, code: usize) {
         if let Some(counter) = self.statistics.error_codes.get(code) {
@@ -63,7 +63,7 @@ impl todana_protocol::resp::ErrorCounts for TurnHost<'_> {
     }
 }
 
-impl todana_protocol::resp::SlowLog for TurnHost<'_> {
+impl todana_resp::SlowLog for TurnHost<'_> {
     fn slow_log(&self, count: Option<usize>) -> Vec<SlowEntry> {
         self.shared.slow_log.newest(count)
     }
@@ -91,13 +91,13 @@ impl todana_protocol::Figures for TurnHost<'_> {
     }
 }
 
-impl todana_protocol::resp::CommandNames for TurnHost<'_> {
+impl todana_resp::CommandNames for TurnHost<'_> {
     fn command_names(&self, protocol: ProtocolName) -> &'static [&'static str] {
         command_names(protocol)
     }
 }
 
-impl todana_protocol::memcached::PrefixCounts for TurnHost<'_> {
+impl todana_memcached::PrefixCounts for TurnHost<'_> {
     fn prefixes(&self) -> &Prefixes {
         &self.shared.prefixes
     }

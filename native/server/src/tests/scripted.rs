@@ -3,8 +3,8 @@
 use crate::door::Door;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
-use todana_protocol::kyoto::Signals;
-use todana_protocol::{Advance, Budget, Next, Progress, ProtocolName, Session, resp};
+use todana_kyoto::Signals;
+use todana_protocol::{Advance, Budget, Next, Progress, ProtocolName, Session};
 
 /// Counts lines of all servers of this process.
 pub(super) static TICKS: AtomicUsize = AtomicUsize::new(0);
@@ -55,7 +55,7 @@ impl Door for ScriptedDoor {
     }
 }
 
-impl<H: resp::Host + Signals> Advance<H> for ScriptedDoor {
+impl<H: todana_resp::Host + Signals> Advance<H> for ScriptedDoor {
     fn advance(
         &mut self,
         input: &[u8],
