@@ -88,7 +88,7 @@ how much it has changed.
 """.
 -spec set() -> {ok, ByMs :: integer()} | {error, unicode:chardata()}.
 set() ->
-    case {todana_nif:group_clock(), todana_formats:common()} of
+    case {todana_nif:group_clock(), todana_formats:unasked()} of
         {_, Common} when Common < ?FORMAT ->
             {error, "a member has an older version, which cannot do this, or "
                     "had one in the last hour"};

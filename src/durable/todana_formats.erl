@@ -12,7 +12,7 @@
 -module(todana_formats).
 -moduledoc false.
 
--export([newest/0, common/0, renew/0, allowed/3]).
+-export([newest/0, common/0, unasked/0, renew/0, allowed/3]).
 
 %% The table in which the members announce it: `todana_cluster_map'.
 -define(MAP, ~"todana_cluster_map").
@@ -27,14 +27,23 @@
 -doc "The newest format that this node reads. Other nodes call it.".
 -spec newest() -> pos_integer().
 newest() ->
-    {Newest, _Common} = todana_nif:group_formats(),
+    {Newest, _Common, _Unasked} = todana_nif:group_formats(),
     Newest.
 
--doc "The newest format that all members read, and that this node writes.".
+-doc """
+The newest format that all members read. This node writes it for a command that
+needs it.
+""".
 -spec common() -> pos_integer().
 common() ->
-    {_Newest, Common} = todana_nif:group_formats(),
+    {_Newest, Common, _Unasked} = todana_nif:group_formats(),
     Common.
+
+-doc "The newest format that this node writes although no command needs it.".
+-spec unasked() -> pos_integer().
+unasked() ->
+    {_Newest, _Common, Unasked} = todana_nif:group_formats(),
+    Unasked.
 
 -doc "Finds out again what all members read.".
 -spec renew() -> ok.
@@ -50,8 +59,8 @@ renew() ->
              || Node <- Nodes, Node =/= node()
             ],
             Common = lists:min([newest() | Formats]),
-            todana_nif:group_common_format(
-                allowed(Common, length(Nodes), for_ms(Common))
+            todana_nif:group_common_formats(
+                Common, allowed(Common, length(Nodes), for_ms(Common))
             )
     end.
 
@@ -65,9 +74,10 @@ announced(Node) ->
     end.
 
 -doc """
-The newest format that may be written, if all of this number of members have
-read the common one for this time. A member alone has nobody who could go back;
-and a format that is in the log already is written at once.
+The newest format that is written although no command needs it, if all of this
+number of members have read the common one for this time. A member alone has
+nobody who could go back; and a format that is in the log already is written at
+once.
 """.
 -spec allowed(pos_integer(), pos_integer(), non_neg_integer()) ->
     pos_integer().

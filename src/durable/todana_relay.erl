@@ -62,7 +62,7 @@ new() -> #relay{}.
 
 -doc "Whether all members read entries of several batches.".
 -spec is_allowed() -> boolean().
-is_allowed() -> todana_formats:common() >= ?FORMAT.
+is_allowed() -> todana_formats:unasked() >= ?FORMAT.
 
 -doc "Gives a batch of the caller to the batcher of the node that leads.".
 -spec send(node(), pos_integer(), binary()) -> ok.

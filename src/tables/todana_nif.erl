@@ -113,7 +113,7 @@
     group_forget/1,
     group_in_flight/0,
     group_formats/0,
-    group_common_format/1,
+    group_common_formats/2,
     group_apply/4,
     group_apply_dirty/4,
     group_load/0,
@@ -674,11 +674,16 @@ group_forget(_) -> erlang:nif_error(not_loaded).
 group_in_flight() -> erlang:nif_error(not_loaded).
 
 -doc "The newest format of batches that this node reads, and that it writes.".
--spec group_formats() -> {Newest :: pos_integer(), Common :: pos_integer()}.
+-spec group_formats() ->
+    {
+        Newest :: pos_integer(),
+        Common :: pos_integer(),
+        Unasked :: pos_integer()
+    }.
 group_formats() -> erlang:nif_error(not_loaded).
 
--spec group_common_format(pos_integer()) -> ok.
-group_common_format(_) -> erlang:nif_error(not_loaded).
+-spec group_common_formats(pos_integer(), pos_integer()) -> ok.
+group_common_formats(_, _) -> erlang:nif_error(not_loaded).
 
 -spec group_apply(
     binary(), Offset :: non_neg_integer(), Index :: pos_integer(),

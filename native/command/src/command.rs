@@ -9,7 +9,7 @@ use crate::bits::BitsCommand;
 use crate::cause::Names;
 use crate::cost::{Reads, TableSize};
 use crate::database::DatabaseCommand;
-use crate::family::{Brings, Described};
+use crate::family::{Brings, Described, Kinds};
 use crate::key::KeyCommand;
 use crate::lease::LeaseCommand;
 use crate::scope::Scope;
@@ -105,6 +105,11 @@ impl<'a> Command<'a> {
     /// Whether the command reads, or only removes records.
     pub fn never_adds(&self) -> bool {
         matches!(self.access(), Access::Read | Access::Walk) || self.only_removes()
+    }
+
+    /// What the command does with a record that is no string.
+    pub fn kinds(&self) -> Kinds {
+        each!(self, it => it.kinds())
     }
 
     /// The values that the command stores.

@@ -16,6 +16,7 @@
 //! | `removes` | whether it can do nothing but remove records |
 //! | `events` | the names of the changes that it makes |
 //! | `reads` | what it does with the values that its keys have |
+//! | `kinds` | what it does with a record that is no string |
 //! | `brings` | the values that it stores |
 //! | `units` | its work on a table of this size, without that for the values of its keys |
 //! | `room` | the largest entry that it makes |
@@ -70,6 +71,9 @@ pub(crate) trait Described<'a>: Sized {
     /// What the command does with the values that its keys have.
     fn reads(&self) -> Reads;
 
+    /// What the command does with a record that is no string.
+    fn kinds(&self) -> Kinds;
+
     /// The values that the command stores.
     fn brings(&self) -> Brings;
 
@@ -98,6 +102,18 @@ pub(crate) trait Described<'a>: Sized {
 
     /// Executes the command on one table, whose locks are taken for each key or are already held.
     fn run<K: Keyspace, R: Reply>(&self, space: &K, context: Context, reply: &mut R);
+}
+
+/// What a command does with a record that is no string.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kinds {
+    /// It fails with [`Error::WrongKind`](crate::Error::WrongKind) and changes nothing, wherever it
+    /// reads the value of a record.
+    Strings,
+    /// It treats all records alike.
+    All,
+    /// As if there were no such record: the other records that it reads are its reply.
+    LeavesOut,
 }
 
 /// The values that a command stores.
@@ -142,6 +158,7 @@ macro_rules! commands {
                 removes: $removes:expr,
                 events: $events:expr,
                 reads: $reads:expr,
+                kinds: $kinds:expr,
                 brings: $brings:expr,
                 units: |$table:pat_param| $units:expr,
                 room: $room:expr,
@@ -248,6 +265,12 @@ macro_rules! commands {
             fn reads(&self) -> $crate::cost::Reads {
                 match *self {
                     $($name::$variant $({ $($field),* })? $((ref $fields))? => $reads,)*
+                }
+            }
+
+            fn kinds(&self) -> $crate::family::Kinds {
+                match *self {
+                    $($name::$variant $({ $($field),* })? $((ref $fields))? => $kinds,)*
                 }
             }
 

@@ -9,4 +9,4 @@ pub const FORMAT_MIN: u8 = 1;
 
 /// The newest format, which has every command. The fourth and the fifth have no command of their
 /// own: batches of the fourth carry the time, and an entry of the fifth has several batches.
-pub const FORMAT_MAX: u8 = 5;
+pub const FORMAT_MAX: u8 = 6;

@@ -64,7 +64,7 @@ pub use databases::Databases;
 pub use execute::{
     VALUE_BYTES_MAX, execute, execute_lease_read, execute_on, execute_slice, prefetch, set_lent,
 };
-pub use family::Brings;
+pub use family::{Brings, Kinds};
 pub use format::{FORMAT_MAX, FORMAT_MIN};
 pub use key::KeyCommand;
 pub use key::arguments::ExpireWhen;
@@ -90,7 +90,7 @@ pub use string::text::set_in_table;
 pub use tape::{NullReply, Player, Status, Tape};
 pub use terms::{Condition, Context, Expires};
 pub use todana_table::PREFETCH_KEYS_MAX;
-pub use todana_table::{Bound, KeyRange};
+pub use todana_table::{Bound, KeyRange, Kind};
 pub use transaction::{Check, KeyState, Transaction, Uncommitted, Write, commit, look_up_state};
 pub use value::Value;
 pub use watch::{LoggedSeen, LoggedWatch, Watch, watch};

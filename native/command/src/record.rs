@@ -2,13 +2,9 @@
 //! the metadata they write.
 
 use crate::{Condition, Expires, Record, Refusal};
-use todana_table::{Access, Entry, Full, Keyspace, Meta, Shared, Slot, Time};
-
-/// The record of an entry, as protocols see it.
-#[inline(always)]
-pub(crate) fn record_of<'a>(entry: &Entry<'a>) -> Record<'a> {
-    Record::of(entry)
-}
+use todana_table::{
+    Access, Entry, Full, Keyspace, Kind, Meta, Shared, Slot, StoredCopy, Time, WrongKind,
+};
 
 /// Checks a condition on the present record.
 #[inline]
@@ -52,7 +48,7 @@ pub(crate) fn seconds(now_ms: u64) -> u32 {
     u32::try_from(now_ms / 1_000).unwrap_or(u32::MAX)
 }
 
-/// A record that outlives the borrow of its entry: a reference to a large one, a copy of a small
+/// A string that outlives the borrow of its entry: a reference to a large one, a copy of a small
 /// one.
 #[derive(Debug)]
 pub(crate) enum Kept {
@@ -70,15 +66,24 @@ pub(crate) enum Kept {
 }
 
 impl Kept {
-    pub(crate) fn of(entry: &Entry<'_>) -> Kept {
-        match entry.share() {
+    pub(crate) fn of(entry: &Entry<'_>) -> Result<Kept, WrongKind> {
+        Ok(match entry.share() {
             Some(shared) => Kept::Counted(shared),
             None => Kept::Copied {
-                value: entry.value().to_vec(),
+                value: entry.text()?.to_vec(),
                 version: entry.version(),
                 meta: entry.meta(),
             },
-        }
+        })
+    }
+
+    /// That of a key, if there is one.
+    pub(crate) fn read<K: Keyspace>(
+        space: &K,
+        key: &[u8],
+        now_ms: u64,
+    ) -> Result<Option<Kept>, WrongKind> {
+        space.read(key, now_ms, |entry| entry.as_ref().map(Kept::of).transpose())
     }
 
     /// Bytes of memory that only this holds. A referenced record belongs to the table as long as
@@ -99,37 +104,14 @@ impl Kept {
 
     pub(crate) fn value(&self) -> &[u8] {
         match self {
-            Kept::Counted(shared) => shared.entry().value(),
+            Kept::Counted(shared) => shared,
             Kept::Copied { value, .. } => value,
-        }
-    }
-
-    /// Writes the record under another key; a large value is shared.
-    pub(crate) fn put_copy(&self, slot: &mut Slot<'_>) -> Result<u64, Full> {
-        match self {
-            Kept::Counted(shared) => slot.put_same(&shared.entry(), self.meta()),
-            Kept::Copied { value, meta, .. } => slot.put(&[value], *meta),
-        }
-    }
-
-    /// The same for a record whose old key the caller removes in the same step.
-    pub(crate) fn put_moved(&self, slot: &mut Slot<'_>) -> Result<u64, Full> {
-        match self {
-            Kept::Counted(shared) => slot.put_same_moved(&shared.entry(), self.meta()),
-            Kept::Copied { value, meta, .. } => slot.put_moved(value, *meta),
-        }
-    }
-
-    pub(crate) fn meta(&self) -> Meta {
-        match self {
-            Kept::Counted(shared) => shared.entry().meta(),
-            Kept::Copied { meta, .. } => *meta,
         }
     }
 
     pub(crate) fn record<'a>(&'a self, key: &'a [u8]) -> Record<'a> {
         match self {
-            Kept::Counted(shared) => record_of(&shared.entry()),
+            Kept::Counted(shared) => Record::of_shared(shared),
             Kept::Copied { value, version, meta } => Record {
                 key,
                 value,
@@ -137,6 +119,60 @@ impl Kept {
                 version: *version,
                 expires_at_ms: meta.expires_at_ms,
             },
+        }
+    }
+}
+
+/// A record of any kind that is written elsewhere, or put back: a reference to a large string, a copy
+/// of everything else.
+#[derive(Debug)]
+pub(crate) enum Carried {
+    /// The entry itself.
+    Counted(Shared),
+    /// A copy of its contents.
+    Copied {
+        /// The value.
+        value: StoredCopy,
+        /// Its version.
+        version: u64,
+        /// Flags, expiry, access.
+        meta: Meta,
+    },
+}
+
+impl Carried {
+    pub(crate) fn of(entry: &Entry<'_>) -> Carried {
+        match entry.share() {
+            Some(shared) => Carried::Counted(shared),
+            None => Carried::Copied {
+                value: entry.stored().copied(),
+                version: entry.version(),
+                meta: entry.meta(),
+            },
+        }
+    }
+
+    pub(crate) fn version(&self) -> u64 {
+        match self {
+            Carried::Counted(shared) => shared.entry().version(),
+            Carried::Copied { version, .. } => *version,
+        }
+    }
+
+    /// Writes the record under another key; a large value is shared.
+    pub(crate) fn put_copy(&self, slot: &mut Slot<'_>) -> Result<u64, Full> {
+        match self {
+            Carried::Counted(shared) => slot.put_same(&shared.entry(), shared.entry().meta()),
+            Carried::Copied { value, meta, .. } => slot.put_stored(value.stored(), *meta),
+        }
+    }
+
+    /// The same for a record whose old key the caller removes in the same step, or for one that is
+    /// put back.
+    pub(crate) fn put_moved(&self, slot: &mut Slot<'_>) -> Result<u64, Full> {
+        match self {
+            Carried::Counted(shared) => slot.put_same_moved(&shared.entry(), shared.entry().meta()),
+            Carried::Copied { value, meta, .. } => slot.put_moved(value.stored(), *meta),
         }
     }
 }
@@ -168,7 +204,8 @@ pub(crate) fn used<R>(
     }
 }
 
-/// [`take`](crate::take), from a table whose locks may already be held.
+/// [`take`](crate::take), from a table whose locks may already be held. A record that is no string
+/// is shown and stays.
 pub(crate) fn take_from<K: Keyspace, R>(
     space: &K,
     key: &[u8],
@@ -181,9 +218,9 @@ pub(crate) fn take_from<K: Keyspace, R>(
             slot.remove();
             return Err((look, large));
         }
-        let is_there = entry.is_some();
+        let is_string = entry.is_some_and(|entry| entry.kind() == Kind::String);
         let looked = look(entry);
-        if is_there {
+        if is_string {
             slot.remove();
         }
         Ok(looked)

@@ -4,14 +4,16 @@
 //! way from the table to the client's buffer (or the process' heap). Each protocol implements the
 //! trait in its own format.
 
+use crate::record;
+use crate::string::numbers;
 use crate::value::Value;
 use std::ops::Range;
-use todana_table::{Entry, Shared};
+use todana_table::{Entry, Full, Kind, Refused, Shared, WrongKind};
 
 /// A reply receives values of this length and more by a handle, unless it chooses another limit.
 pub const KEPT_BYTES_MIN: usize = 16 << 10;
 
-/// A record as the protocols see it. Borrowed from the table for the duration of the call.
+/// A string as the protocols see it. Borrowed from the table for the duration of the call.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
     /// The key.
@@ -27,15 +29,69 @@ pub struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// The record of an entry. Always inlined, because most callers use only a part of it.
+    /// The record of a string. Always inlined, because most callers use only a part of it.
     #[inline(always)]
-    pub fn of(entry: &Entry<'a>) -> Record<'a> {
+    pub fn of(entry: &Entry<'a>) -> Result<Record<'a>, WrongKind> {
+        Ok(Record::with(entry, entry.text()?))
+    }
+
+    /// The record of a handle.
+    #[inline(always)]
+    pub fn of_shared(shared: &'a Shared) -> Record<'a> {
+        Record::with(&shared.entry(), shared)
+    }
+
+    #[inline(always)]
+    fn with(entry: &Entry<'a>, value: &'a [u8]) -> Record<'a> {
         Record {
             key: entry.key(),
-            value: entry.value(),
+            value,
             flags: entry.flags(),
             version: entry.version(),
             expires_at_ms: entry.expires_at_ms(),
+        }
+    }
+}
+
+/// What a record is, for TYPE and its like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Description<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// The kind.
+    pub kind: Kind,
+    /// Whether it is a string that is a decimal integer of 64 bits.
+    pub is_integer: bool,
+    /// Length of its value, in bytes.
+    pub length: usize,
+    /// Bytes that it takes in the table.
+    pub bytes: usize,
+    /// Version of the write that stored it.
+    pub version: u64,
+    /// Expiry in milliseconds since the Unix epoch.
+    pub expires_at_ms: Option<u64>,
+    /// Seconds since the last access, 0 if accesses are not recorded.
+    pub idle_s: u64,
+    /// Whether it was read before, as far as that is recorded.
+    pub fetched: bool,
+}
+
+impl<'a> Description<'a> {
+    /// That of an entry.
+    pub(crate) fn of(entry: &Entry<'a>, now_ms: u64) -> Description<'a> {
+        let access = entry.meta().access;
+        Description {
+            key: entry.key(),
+            kind: entry.kind(),
+            is_integer: entry.text().is_ok_and(numbers::is_integer),
+            length: entry.stored().bytes().len(),
+            bytes: entry.bytes(),
+            version: entry.version(),
+            expires_at_ms: entry.expires_at_ms(),
+            idle_s: access
+                .map_or(0, |access| record::seconds(now_ms).saturating_sub(access.last_s))
+                .into(),
+            fetched: access.is_some_and(|access| access.fetched),
         }
     }
 }
@@ -113,6 +169,29 @@ pub enum Error {
     OtherType,
     /// Others change the values that the command reads more often than it can read them.
     Contended,
+    /// The record is of another kind than the command is for: of this one.
+    WrongKind(Kind),
+}
+
+impl From<WrongKind> for Error {
+    fn from(WrongKind(kind): WrongKind) -> Error {
+        Error::WrongKind(kind)
+    }
+}
+
+impl From<Full> for Error {
+    fn from(Full: Full) -> Error {
+        Error::Full
+    }
+}
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Error {
+        match refused {
+            Refused::Full => Error::Full,
+            Refused::WrongKind(wrong) => wrong.into(),
+        }
+    }
 }
 
 /// The reason why a batch was refused. It has executed nothing.
@@ -154,12 +233,14 @@ pub trait Reply {
     /// A large record, as a handle that keeps it alive: the reply to a batch can copy the value
     /// after the batch's locks are released, and other replies can copy it in turns.
     fn kept(&mut self, shared: Shared) {
-        self.record(Record::of(&shared.entry()));
+        self.record(Record::of_shared(&shared));
     }
     /// A part of a large value, as a handle that keeps it alive.
     fn part(&mut self, shared: Shared, range: Range<usize>) {
         self.bytes(shared.get(range).unwrap_or_default());
     }
+    /// What a record is.
+    fn description(&mut self, description: Description<'_>);
     /// A record and the state of its lease.
     fn lease(&mut self, record: Record<'_>, state: LeaseState);
     /// A value was stored as this version.

@@ -186,8 +186,8 @@ impl<'t, 'l, 'a> Sizes<'t, 'l, 'a> {
             table.read(key, self.context.now_ms, |entry| {
                 entry.map(|entry| Size {
                     room_bytes: entry.bytes() as u64,
-                    most_length: Some(entry.value().len()),
-                    least_length: entry.value().len(),
+                    most_length: Some(entry.stored().bytes().len()),
+                    least_length: entry.stored().bytes().len(),
                     meta: entry.meta(),
                     copied_bytes: 0,
                 })

@@ -15,7 +15,7 @@
 //!
 //! A large value is a handle beside the bytes, not a copy.
 
-use crate::reply::{Error, Inadmissible, LcsSpan, LeaseState, Record, Refusal, Reply};
+use crate::reply::{Description, Error, Inadmissible, LcsSpan, LeaseState, Record, Refusal, Reply};
 use crate::value::Value;
 use crate::wire::{Input, Malformed, Put, Take, enums, structs};
 use std::ops::Range;
@@ -147,6 +147,9 @@ enum Call<'a> {
     },
     /// The value follows.
     Value {},
+    Description {
+        description: Description<'a>,
+    },
     /// The next command of the batch.
     Next {},
     /// The end of a record.
@@ -161,6 +164,9 @@ structs! {
     Record<'a> { key, value, flags, version, expires_at_ms }
     LeaseState { won, already_won, stale, fetched_before, idle_s, created }
     LcsSpan { first, second }
+    Description<'a> {
+        key, kind, is_integer, length, bytes, version, expires_at_ms, idle_s, fetched
+    }
 }
 
 enums! {
@@ -191,6 +197,7 @@ enums! {
         17 BadFormat {}
         18 OtherType {}
         19 Contended {}
+        20 WrongKind { 0: kind }
     }
     Inadmissible {
         0 TooMuchWork {}
@@ -229,6 +236,7 @@ enums! {
         21 Executed {}
         22 Failed { status }
         23 Value {}
+        24 Description { description }
     }
 }
 
@@ -250,6 +258,10 @@ impl Reply for Tape {
         self.handles.push(shared);
         self.add(Call::Part { start: range.start, end: range.end });
     }
+    fn description(&mut self, description: Description<'_>) {
+        self.add(Call::Description { description });
+    }
+
     fn lease(&mut self, record: Record<'_>, state: LeaseState) {
         self.add(Call::Lease { record, state });
     }
@@ -376,10 +388,11 @@ fn play<'b>(
             if reply.keeps(shared.len()) {
                 reply.kept(shared);
             } else {
-                reply.record(Record::of(&shared.entry()));
+                reply.record(Record::of_shared(&shared));
             }
         }
         Call::Part { start, end } => reply.part(handles.next().ok_or(Malformed)?, start..end),
+        Call::Description { description } => reply.description(description),
         Call::Lease { record, state } => reply.lease(record, state),
         Call::Stored { version } => reply.stored(version),
         Call::Refused { refusal } => reply.refused(refusal),
@@ -424,6 +437,8 @@ impl Reply for NullReply {
     fn kept(&mut self, _shared: Shared) {}
     #[inline(always)]
     fn part(&mut self, _shared: Shared, _range: Range<usize>) {}
+    #[inline(always)]
+    fn description(&mut self, _description: Description<'_>) {}
     #[inline(always)]
     fn lease(&mut self, _record: Record<'_>, _state: LeaseState) {}
     #[inline(always)]

@@ -1,5 +1,7 @@
 //! The types of which encoded commands, batches and tapes consist. `encode.rs` shows the format.
 
+use todana_table::Kind;
+
 /// The bytes are not a command of a known format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
@@ -212,6 +214,18 @@ impl<'b: 's, 's> Take<'b, 's> for &'s [(&'s [u8], &'s [u8])] {
             pairs.push((input.bytes()?, input.bytes()?));
         }
         Ok(pairs)
+    }
+}
+
+impl Put for Kind {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.push(self.number());
+    }
+}
+
+impl Take<'_, '_> for Kind {
+    fn take(input: &mut Input<'_, '_>) -> Result<Kind, Malformed> {
+        Kind::of(input.byte()?).ok_or(Malformed)
     }
 }
 

@@ -164,8 +164,9 @@ pub fn estimated_units(command: &Command<'_>, table: &Table, enough: u64) -> u64
     if units >= enough {
         return units;
     }
-    let length =
-        |key: &[u8]| table.read(key, 0, |entry| entry.map_or(0, |entry| entry.value().len()));
+    let length = |key: &[u8]| {
+        table.read(key, 0, |entry| entry.map_or(0, |entry| entry.stored().bytes().len()))
+    };
     let counting = Counting { copies: false, value_bytes_max: usize::MAX, enough };
     units.saturating_add(units_of_values(command, length, &counting))
 }

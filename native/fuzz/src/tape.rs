@@ -151,6 +151,7 @@ impl<'d> Input<'d> {
                 Error::BadFormat,
                 Error::OtherType,
                 Error::Contended,
+                Error::WrongKind(Kind::SortedSet),
             ])),
             20 => tape.next_command(),
             _ => {

@@ -6,7 +6,7 @@
 //!
 //!  batch    magic 1 = B1 | format 1 | flags 1 = 00
 //!           epoch varint | origin 8 | sequence varint | longest value varint
-//!           from format 4 on: era varint | time varint
+//!           from format 4 on: era varint | time varint (no batch has format 5)
 //!           the records of its submissions, in their order (see `record.rs`)
 //!
 //!  epoch    of the group's map of keys; 0 as long as there is only one group
@@ -94,16 +94,24 @@ pub(crate) struct Header {
 pub(crate) struct Formats {
     /// The newest format that all members read; 0 if there are no others.
     common: AtomicU8,
+    /// The newest format that this node writes although no command needs it, 0 as above: not
+    /// above `common`.
+    unasked: AtomicU8,
     /// The newest format that is in the log: all members read it, even if this one has not heard
     /// from them yet.
     used: AtomicU8,
 }
 
 impl Formats {
-    /// Sets the newest format that all members read, `None` for a node alone. A member that writes
-    /// a newer one than this version has a newer version.
-    pub(crate) fn set_common(&self, format: Option<u8>) {
-        self.common.store(format.map_or(0, |it| it.clamp(FORMAT_MIN, FORMAT_MAX)), Relaxed);
+    /// Sets the newest format that all members read, and the newest that is written although no
+    /// command needs it; `None` for a node alone. A member that writes a newer one than this version
+    /// has a newer version.
+    pub(crate) fn set_common(&self, formats: Option<(u8, u8)>) {
+        let known = |format: u8| format.clamp(FORMAT_MIN, FORMAT_MAX);
+        let (common, unasked) = formats
+            .map_or((0, 0), |(common, unasked)| (known(common), known(unasked).min(known(common))));
+        self.unasked.store(unasked, Relaxed);
+        self.common.store(common, Relaxed);
     }
 
     /// The log has a batch of this format.
@@ -114,12 +122,23 @@ impl Formats {
         }
     }
 
-    /// The newest format that may be written.
+    /// The newest format that may be written for a command that needs it.
     #[inline]
     pub(crate) fn newest(&self) -> u8 {
-        match self.common.load(Relaxed) {
+        self.newest_of(&self.common)
+    }
+
+    /// The newest format that may be written although no command needs it.
+    #[inline]
+    pub(crate) fn newest_unasked(&self) -> u8 {
+        self.newest_of(&self.unasked)
+    }
+
+    #[inline]
+    fn newest_of(&self, format: &AtomicU8) -> u8 {
+        match format.load(Relaxed) {
             0 => FORMAT_MAX,
-            common => common.max(self.used.load(Relaxed)),
+            format => format.max(self.used.load(Relaxed)),
         }
     }
 
@@ -188,7 +207,10 @@ impl Header {
             None => Err(NoHeader::Malformed),
         };
         expect(MAGIC..=MAGIC, Newer::Magic)?;
-        let format = expect(FORMAT_MIN..=STAMPED, Newer::Format)?;
+        let format = expect(FORMAT_MIN..=FORMAT_MAX, Newer::Format)?;
+        if format == COMBINED {
+            return Err(NoHeader::Malformed);
+        }
         expect(0..=0, Newer::Flags)?;
         let mut numbers = || {
             let (epoch, origin) = (input.varint()?, input.u64()?);
@@ -215,6 +237,7 @@ mod tests {
         for (format, epoch, origin, sequence, value_bytes_max, stamp) in [
             (FORMAT_MIN, 0, 0x0102_0304_0506_0708, 1, 16 << 20, None),
             (STAMPED, u64::MAX, u64::MAX, u64::MAX, VALUE_BYTES_CEILING, last),
+            (FORMAT_MAX, 0, 1, 1, 0, last),
         ] {
             let header = Header { format, epoch, origin, sequence, value_bytes_max, stamp };
             let mut bytes = Vec::new();
@@ -247,10 +270,11 @@ mod tests {
         let formats = Formats::default();
         assert_eq!((formats.newest(), formats.are_common()), (FORMAT_MAX, false));
         for (common, newest) in
-            [(0, FORMAT_MIN), (1, 1), (2, 2), (3, 3), (4, 4), (5, COMBINED), (6, FORMAT_MAX)]
+            [(0, FORMAT_MIN), (1, 1), (2, 2), (3, 3), (4, 4), (5, COMBINED), (7, FORMAT_MAX)]
         {
-            formats.set_common(Some(common));
+            formats.set_common(Some((common, 3)));
             assert_eq!((formats.newest(), formats.are_common()), (newest, true));
+            assert_eq!(formats.newest_unasked(), newest.min(3));
         }
         formats.set_common(None);
         assert_eq!((formats.newest(), formats.are_common()), (FORMAT_MAX, false));
@@ -259,9 +283,10 @@ mod tests {
     #[test]
     fn the_members_read_what_is_in_the_log() {
         let formats = Formats::default();
-        formats.set_common(Some(FORMAT_MIN));
+        formats.set_common(Some((FORMAT_MIN, FORMAT_MIN)));
         formats.note_used(STAMPED);
         formats.note_used(FORMAT_MIN);
         assert_eq!((formats.newest(), formats.are_common()), (STAMPED, true));
+        assert_eq!(formats.newest_unasked(), STAMPED);
     }
 }

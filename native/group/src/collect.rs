@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
+use todana_command::FORMAT_MIN;
 use todana_table::Table;
 
 use crate::record::{put_collect, put_time_mark};
@@ -83,7 +84,14 @@ impl Collector {
         }
         let deliver = Arc::new(Collected { group: self.group.clone(), home, from });
         let ticket = Ticket { place: OWN_PLACE, number: home };
-        group.submit_own(Submission { records, count: 1, units: 0, ticket, deliver });
+        group.submit_own(Submission {
+            records,
+            count: 1,
+            format: FORMAT_MIN,
+            units: 0,
+            ticket,
+            deliver,
+        });
     }
 }
 

@@ -20,7 +20,7 @@ use crate::flights::{Flight, Flights, Part, deliver};
 use crate::gate::SharedGate;
 use crate::queue::{Queue, Taken, TooLong};
 use crate::reads::Reads;
-use crate::record::{FIRST_TABLE_HOME, are_records, format_of, only_remove};
+use crate::record::{FIRST_TABLE_HOME, are_records, only_remove};
 use crate::submission::{Deliver, Gate, Outcome, Submission, Submit, Ticket};
 use crate::tables::{Directory, NamedTable};
 use crate::trigger::{Trigger, early, threshold};
@@ -169,11 +169,11 @@ impl Group {
         let mut records = Vec::with_capacity(taken.submissions.len());
         let mut parts = Vec::with_capacity(taken.submissions.len());
         let (newest, are_common) = (self.formats.newest(), self.formats.are_common());
-        let stamp = self.clock.stamp().filter(|_| newest >= STAMPED);
+        let stamp = self.clock.stamp();
         let mut format = match stamp {
-            Some(_) => STAMPED,
-            None if are_common => FORMAT_MIN,
-            None => STAMPED - 1,
+            Some(_) if self.formats.newest_unasked() >= STAMPED => STAMPED,
+            _ if are_common => FORMAT_MIN,
+            _ => STAMPED - 1,
         };
         for mut submission in taken.submissions {
             if !are_records(&submission.records, submission.count) {
@@ -181,14 +181,11 @@ impl Group {
                 drop_all([submission]);
                 continue;
             }
-            if are_common {
-                let needed = format_of(&submission.records);
-                if needed > newest {
-                    drop_all([submission]);
-                    continue;
-                }
-                format = format.max(needed);
+            if submission.format > newest {
+                drop_all([submission]);
+                continue;
             }
+            format = format.max(submission.format);
             records.push(std::mem::take(&mut submission.records));
             parts.push(Part::of(submission));
         }
@@ -278,10 +275,16 @@ impl Group {
         self.reads.set_copies(at_least, known);
     }
 
-    /// Sets the newest format of batches that all members read; `None` if there never are others,
-    /// which is so until it is called. A node alone writes its newest format.
-    pub fn set_common_format(&self, format: Option<u8>) {
-        self.formats.set_common(format);
+    /// The newest format of batches that this node writes although no command needs it.
+    pub fn unasked_format(&self) -> u8 {
+        self.formats.newest_unasked()
+    }
+
+    /// Sets the newest format of batches that all members of the cluster read, and the newest that
+    /// this node writes although no command needs it; `None` if there never are others, which is so
+    /// until it is called. A node alone writes its newest format.
+    pub fn set_common_formats(&self, formats: Option<(u8, u8)>) {
+        self.formats.set_common(formats);
     }
 
     /// The clock, which knows the time of the log between its entries.
@@ -457,7 +460,7 @@ impl Group {
         let (complete_at, snapshots, snapshot_is_running) = self.trigger.figures();
         Figures {
             queue_bytes: self.queue.bytes(),
-            format_max: self.formats.newest(),
+            format_max: self.formats.newest_unasked(),
             in_flight: self.flights.len(),
             log_bytes: figures.logged_bytes.saturating_sub(complete_at),
             snapshots,

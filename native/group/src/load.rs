@@ -125,7 +125,7 @@ impl Work<'_> {
                 Ok(())
             }
             Unit::Large(large) => {
-                let Head { key, value_len, meta, version } = large.head;
+                let Head { key, value_len, meta, version, .. } = large.head;
                 if value_len < BODY_BYTES_MIN {
                     return Err(unloadable());
                 }

@@ -163,6 +163,9 @@ pub fn put_time_mark(out: &mut Vec<u8>) {
     put(out, Kind::TimeMark, 0, |_| ());
 }
 
+/// The format that [`put_set_time`] needs.
+pub const SET_TIME_FORMAT: u8 = STAMPED;
+
 /// Appends the order that the time of the log is this one, in milliseconds. Reply: `done`.
 pub fn put_set_time(out: &mut Vec<u8>, time_ms: u64) {
     put(out, Kind::SetTime, 0, |out| out.extend_from_slice(&time_ms.to_le_bytes()));
@@ -248,8 +251,8 @@ pub(crate) fn are_records(mut bytes: &[u8], count: usize) -> bool {
 }
 
 /// The lowest format of batches that has all commands of these records. Reads do not count: only
-/// their origin decodes them.
-pub(crate) fn format_of(mut bytes: &[u8]) -> u8 {
+/// their origin decodes them. Whoever makes a submission knows it without decoding.
+pub fn format_of(mut bytes: &[u8]) -> u8 {
     let mut format = FORMAT_MIN;
     while let Front::Record(record, rest) = front(bytes) {
         bytes = rest;

@@ -30,6 +30,9 @@ pub struct Submission {
     pub records: Vec<u8>,
     /// Number of records.
     pub count: usize,
+    /// The newest format that one of their commands needs
+    /// ([`Command::format`](todana_command::Command::format)). Reads do not count.
+    pub format: u8,
     /// The units of work that its scripts and transactions probably take
     /// ([`LONG_UNITS`](todana_command::LONG_UNITS)), and a part of those of its other commands
     /// ([`plain_units`](crate::plain_units)): an estimate that only decides when it is taken.

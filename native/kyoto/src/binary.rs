@@ -27,7 +27,7 @@ use super::turn::{Committing, Turn};
 use crate::Host;
 use smallvec::SmallVec;
 use todana_command::{
-    Command, Condition, Expires, KeyCommand, PREFETCH_KEYS_MAX, Set, StringCommand, prefetch,
+    Command, Condition, Error, Expires, KeyCommand, PREFETCH_KEYS_MAX, Set, StringCommand, prefetch,
 };
 
 /// The error reply.
@@ -309,6 +309,8 @@ impl Bulk {
         };
         match outcome {
             Outcome::Done => self.count += 1,
+            // A bulk leaves out what is no string.
+            Outcome::Failed(Error::WrongKind(_)) => {}
             Outcome::Failed(_) | Outcome::NotRun(_) => return Err(()),
             _ => {}
         }

@@ -13,7 +13,7 @@ use super::turn::{Committing, Turn};
 use crate::Host;
 use smallvec::SmallVec;
 use todana_command::{
-    Command, Condition, Expires, KeyCommand, PREFETCH_KEYS_MAX, Set, StringCommand, prefetch,
+    Command, Condition, Error, Expires, KeyCommand, PREFETCH_KEYS_MAX, Set, StringCommand, prefetch,
 };
 
 /// Records in one slice.
@@ -229,9 +229,11 @@ impl Bulk {
                 };
                 let outcome =
                     ask(turn, self.database, &Command::String(StringCommand::Get { key }), visit);
-                match outcome.check()? {
-                    Outcome::Absent => turn.lookups.1 += 1,
-                    _ => {
+                match outcome {
+                    // A bulk leaves out what is no string.
+                    Outcome::Absent | Outcome::Failed(Error::WrongKind(_)) => turn.lookups.1 += 1,
+                    outcome => {
+                        outcome.check()?;
                         turn.lookups.0 += 1;
                         self.count += 1;
                     }

@@ -110,6 +110,13 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         match error {
             Error::Full => Failure::FULL,
+            Error::WrongKind(kind) => Failure {
+                text: Cow::Owned(format!(
+                    "DB: 8: logical inconsistency: the record holds a {}",
+                    kind.name()
+                )),
+                ..Failure::INCONSISTENT
+            },
             Error::ValueTooLarge => Failure::VALUE_TOO_LONG,
             Error::ReplyTooLarge | Error::TooManyKeys => Failure::REPLY_TOO_LONG,
             Error::NoSuchDatabase => Failure::NO_SUCH_DATABASE,

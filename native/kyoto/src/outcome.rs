@@ -3,7 +3,7 @@
 use super::failure::Failure;
 use super::turn::Turn;
 use crate::Host;
-use todana_command::{Command, Error, LcsSpan, LeaseState, Record, Refusal, Reply};
+use todana_command::{Command, Description, Error, LcsSpan, LeaseState, Record, Refusal, Reply};
 use todana_table::Shared;
 
 /// The reply to a command, without its records.
@@ -17,6 +17,8 @@ pub(super) enum Outcome {
     Flag(bool),
     Refused(Refusal),
     Failed(Error),
+    /// What the record is: the length of its value in bytes, and its expiry.
+    Described(usize, Option<u64>),
     /// There is no reply: the request waits for the log, or the log did not execute it.
     NotRun(Failure),
 }
@@ -85,8 +87,11 @@ impl<F: FnMut(Option<Record<'_>>)> Reply for Visitor<F> {
         (self.visit)(Some(record));
     }
     fn kept(&mut self, shared: Shared) {
-        self.record(Record::of(&shared.entry()));
+        self.record(Record::of_shared(&shared));
         self.large = Some(shared);
+    }
+    fn description(&mut self, it: Description<'_>) {
+        self.outcome = Outcome::Described(it.length, it.expires_at_ms);
     }
     fn lease(&mut self, record: Record<'_>, _state: LeaseState) {
         self.record(record);

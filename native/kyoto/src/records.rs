@@ -149,7 +149,7 @@ pub(super) fn read<H: Host>(
     let key = required(inputs, b"key")?;
     look(turn, database, &command(key), |record, is_persistent| {
         outputs.insert(b"value", record.value);
-        add_expiry(&record, is_persistent, outputs);
+        add_expiry(record.expires_at_ms, is_persistent, outputs);
     })
 }
 
@@ -161,10 +161,20 @@ pub(super) fn check<H: Host>(
     outputs: &mut Outputs,
 ) -> Done {
     let key = required(inputs, b"key")?;
-    look(turn, database, &Command::String(StringCommand::Get { key }), |record, is_persistent| {
-        outputs.insert_number("vsiz", record.value.len());
-        add_expiry(&record, is_persistent, outputs);
-    })
+    let is_persistent = turn.database(database).persistent;
+    let outcome = ask(turn, database, &Command::Key(KeyCommand::Describe { key }), |_| {});
+    match outcome.check()? {
+        Outcome::Described(length, expires_at_ms) => {
+            turn.lookups.0 += 1;
+            outputs.insert_number("vsiz", length);
+            add_expiry(expires_at_ms, is_persistent, outputs);
+            Ok(())
+        }
+        _ => {
+            turn.lookups.1 += 1;
+            Err(Failure::NO_RECORD)
+        }
+    }
 }
 
 /// `clear`.
@@ -227,8 +237,8 @@ pub(super) fn expires<H: Host>(
 }
 
 /// Adds `xt` if the record expires.
-pub(super) fn add_expiry(record: &Record<'_>, is_persistent: bool, outputs: &mut Outputs) {
-    if let (Some(xt), false) = (record.expires_at_ms.and_then(numbers::xt_of), is_persistent) {
+pub(super) fn add_expiry(expires_at_ms: Option<u64>, is_persistent: bool, outputs: &mut Outputs) {
+    if let (Some(xt), false) = (expires_at_ms.and_then(numbers::xt_of), is_persistent) {
         outputs.insert_number("xt", xt);
     }
 }

@@ -3,7 +3,7 @@
 use super::failure::Failure;
 use super::turn::Turn;
 use crate::Host;
-use todana_command::{Command, Error, LcsSpan, LeaseState, Record, Refusal, Reply};
+use todana_command::{Command, Description, Error, LcsSpan, LeaseState, Record, Refusal, Reply};
 
 /// The result of a command.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -72,12 +72,16 @@ impl Reply for Looks<'_> {
         self.seen.more = flag;
     }
 
+    /// A record that is no string is stepped over.
     fn error(&mut self, error: Error) {
-        self.error = Some(error);
+        if !matches!(error, Error::WrongKind(_)) {
+            self.error = Some(error);
+        }
     }
 
     fn done(&mut self) {}
     fn none(&mut self) {}
+    fn description(&mut self, _description: Description<'_>) {}
     fn stored(&mut self, _version: u64) {}
     fn integer(&mut self, _number: i64) {}
     fn number(&mut self, _record: Record<'_>) {}

@@ -4,8 +4,9 @@ use super::exptime::left_s;
 use super::line::is_word;
 use super::meta_flags::MetaRequest;
 use super::number::{push_number, push_signed};
+use super::storage::OUT_OF_MEMORY;
 use std::cell::{Cell, RefCell};
-use todana_command::{Error, LcsSpan, LeaseState, Record, Refusal, Reply};
+use todana_command::{Description, Error, Kind, LcsSpan, LeaseState, Record, Refusal, Reply};
 
 /// How a record is written. All other replies are kept as an [`Outcome`], which the command's
 /// handler formats.
@@ -54,6 +55,19 @@ pub(super) struct Answer<'a> {
     pub(super) outcome: Outcome,
 }
 
+/// The words for a failed read.
+pub(super) fn failure(error: Error) -> &'static str {
+    let Error::WrongKind(kind) = error else { return OUT_OF_MEMORY };
+    match kind {
+        Kind::String => "SERVER_ERROR the record holds a string",
+        Kind::Hash => "SERVER_ERROR the record holds a hash",
+        Kind::List => "SERVER_ERROR the record holds a list",
+        Kind::Set => "SERVER_ERROR the record holds a set",
+        Kind::SortedSet => "SERVER_ERROR the record holds a sorted set",
+        Kind::Stream => "SERVER_ERROR the record holds a stream",
+    }
+}
+
 impl Answer<'_> {
     #[inline]
     fn value(&mut self, record: Record<'_>, with_cas: bool) {
@@ -75,17 +89,20 @@ impl Answer<'_> {
         self.out.extend_from_slice(b"\r\n");
     }
 
-    fn debug(&mut self, sent_key: &[u8], record: Record<'_>, state: LeaseState) {
+    fn debug(&mut self, sent_key: &[u8], it: &Description<'_>) {
         self.out.extend_from_slice(b"ME ");
         self.out.extend_from_slice(sent_key);
         self.out.extend_from_slice(b" exp=");
-        push_signed(self.out, left_s(record.expires_at_ms, self.now_ms));
+        push_signed(self.out, left_s(it.expires_at_ms, self.now_ms));
         self.out.extend_from_slice(b" la=");
-        push_number(self.out, state.idle_s);
+        push_number(self.out, it.idle_s);
         self.out.extend_from_slice(b" cas=");
-        push_number(self.out, record.version);
+        push_number(self.out, it.version);
         self.out.extend_from_slice(b" fetch=");
-        self.out.extend_from_slice(if state.fetched_before { b"yes" } else { b"no" });
+        self.out.extend_from_slice(if it.fetched { b"yes" } else { b"no" });
+        self.out.extend_from_slice(b" size=");
+        push_number(self.out, it.bytes as u64);
+        self.out.extend_from_slice(b"\r\n");
     }
 }
 
@@ -115,9 +132,15 @@ impl Reply for Answer<'_> {
         self.lookups.hits += 1;
     }
 
+    fn description(&mut self, description: Description<'_>) {
+        if let Writing::Debug(sent_key) = self.writing {
+            self.debug(sent_key, &description);
+        }
+        self.outcome = Outcome::Done;
+    }
+
     fn lease(&mut self, record: Record<'_>, state: LeaseState) {
         match self.writing {
-            Writing::Debug(sent_key) => self.debug(sent_key, record, state),
             Writing::Meta(request) => {
                 if state.created {
                     self.lookups.misses += 1;
@@ -171,8 +194,11 @@ impl Reply for Answer<'_> {
         self.outcome = Outcome::Done;
     }
 
+    fn flag(&mut self, _flag: bool) {
+        self.outcome = Outcome::Done;
+    }
+
     // No command of this protocol has the replies below.
-    fn flag(&mut self, _flag: bool) {}
     fn bytes(&mut self, _bytes: &[u8]) {}
     fn expiry(&mut self, _expires_at_ms: Option<u64>) {}
     fn list(&mut self, _length: usize) {}

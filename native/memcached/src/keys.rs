@@ -7,7 +7,7 @@ use super::table::Row;
 use super::turn::Turn;
 use crate::Host;
 use todana_command::{
-    Command, Condition, Delta, Error, Expires, Increment, KeyCommand, StringCommand,
+    Command, Condition, Delta, Error, ExpireWhen, Expires, Increment, KeyCommand, StringCommand,
 };
 
 /// The reply if the value is not a number.
@@ -96,6 +96,11 @@ fn touch<H: Host>(turn: &mut Turn<'_, H>, key: &[u8], exptime: &[u8]) -> Answere
         .execute(&Command::String(StringCommand::GetAndExpire { key, expires }), Writing::Silent)
     {
         Outcome::Done => (Some("TOUCHED"), Row::Touch, false),
+        Outcome::Failed(Error::WrongKind(_)) => {
+            let when = ExpireWhen::default();
+            turn.execute(&Command::Key(KeyCommand::Expire { key, expires, when }), Writing::Silent);
+            (Some("TOUCHED"), Row::Touch, false)
+        }
         Outcome::Failed(_) => (Some("SERVER_ERROR out of memory touching item"), Row::Touch, true),
         _ => (Some("NOT_FOUND"), Row::TouchMiss, false),
     }

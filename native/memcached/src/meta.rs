@@ -1,11 +1,10 @@
 //! `mg`, `md`, `ma`, `me`: short commands with flags. `ms` is in `meta_set.rs`.
 
-use super::answer::{Outcome, Writing};
+use super::answer::{Outcome, Writing, failure};
 use super::exptime;
 use super::keys::NOT_A_NUMBER;
 use super::line::{BAD_FORMAT, Words};
 use super::meta_flags::{KeyBuffer, MetaRequest, too_many};
-use super::number::push_number;
 use super::storage::OUT_OF_MEMORY;
 use super::table::Row;
 use super::turn::Turn;
@@ -49,8 +48,8 @@ pub(super) fn get<H: Host>(turn: &mut Turn<'_, H>, mut words: Words<'_>, line: &
             }
             false
         }
-        Outcome::Failed(_) => {
-            turn.say(OUT_OF_MEMORY);
+        Outcome::Failed(error) => {
+            turn.say(failure(error));
             true
         }
         _ => false,
@@ -165,18 +164,9 @@ pub(super) fn debug<H: Host>(turn: &mut Turn<'_, H>, mut words: Words<'_>, line:
         Ok(request) if !key.is_empty() => request,
         _ => return fail(turn, Row::Me, BAD_FORMAT, line),
     };
-    let options = LeaseOptions { quiet_access: true, never_win: true, ..LeaseOptions::default() };
-    let command = Command::Lease(LeaseCommand::Get { key: request.key, options });
-    match turn.execute_uncounted(&command, Writing::Debug(request.sent_key)) {
-        Outcome::Missed => turn.say("EN"),
-        _ => {
-            let command = Command::Key(KeyCommand::MemoryUsage { key: request.key });
-            if let Outcome::Integer(bytes) = turn.execute_uncounted(&command, Writing::Silent) {
-                turn.out.extend_from_slice(b" size=");
-                push_number(turn.out, bytes.unsigned_abs());
-            }
-            turn.out.extend_from_slice(b"\r\n");
-        }
+    let command = Command::Key(KeyCommand::Describe { key: request.key });
+    if let Outcome::Missed = turn.execute_uncounted(&command, Writing::Debug(request.sent_key)) {
+        turn.say("EN");
     }
     turn.observe(Row::Me, false, line);
 }

@@ -82,7 +82,7 @@ pub(super) fn set<H: Host>(
             request.write_line(turn.out, code, Some(0));
             false
         }
-        Outcome::Failed(Error::ValueTooLarge) => {
+        Outcome::Failed(Error::ValueTooLarge | Error::WrongKind(_)) => {
             request.write_line(turn.out, "NS", Some(0));
             true
         }

@@ -14,13 +14,13 @@
 //! On durable databases a long `gat` is several commits, each of as many keys as one turn looks up.
 //! If the log refuses a key, the line ends with the words for that.
 
-use super::answer::Writing;
+use super::answer::{Outcome, Writing, failure};
 use super::line::{BAD_FORMAT, Words, signed};
 use super::table::Row;
 use super::turn::Turn;
 use super::{ahead, exptime};
 use crate::Host;
-use todana_command::{Command, Expires, PREFETCH_KEYS_MAX, StringCommand};
+use todana_command::{Command, Error, Expires, PREFETCH_KEYS_MAX, StringCommand};
 
 /// Keys looked up in one turn.
 const KEYS_PER_TURN: usize = 1024;
@@ -114,11 +114,18 @@ pub(super) fn retrieve_piece<H: Host>(
             return refuse(turn, retrieval, start, line);
         }
         let writing = if retrieval.with_cas { Writing::ValueWithCas } else { Writing::Value };
-        match retrieval.expires {
+        let outcome = match retrieval.expires {
             None => turn.execute(&Command::String(StringCommand::Get { key }), writing),
             Some(expires) => turn
                 .execute(&Command::String(StringCommand::GetAndExpire { key, expires }), writing),
         };
+        if let Outcome::Failed(error @ Error::WrongKind(_)) = outcome
+            && is_of_one_key(retrieval, line)
+        {
+            turn.say(failure(error));
+            turn.observe(retrieval.row, true, line);
+            return Retrieved::Refused;
+        }
         // The next key begins another commit.
         let is_played = retrieval.expires.is_some() && turn.commit_is_over();
         let is_over = is_played || keys >= KEYS_PER_TURN;
@@ -141,6 +148,14 @@ pub(super) fn retrieve_piece<H: Host>(
         }
     }
     Retrieved::All
+}
+
+/// Whether the line has one key: a record that is no string is an error then, and is left out of
+/// the reply to several keys.
+#[cold]
+fn is_of_one_key(retrieval: Retrieval, line: &[u8]) -> bool {
+    let words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty()).count();
+    words == 2 + usize::from(retrieval.expires.is_some())
 }
 
 /// `get` and `gets` without a key.

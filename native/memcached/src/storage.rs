@@ -145,8 +145,10 @@ fn reply(outcome: Outcome, row: Row) -> (&'static str, Row, bool) {
         (Outcome::Refused(Refusal::Absent), Row::Cas) => ("NOT_FOUND", Row::CasMiss, false),
         (Outcome::Refused(_), Row::Cas) => ("EXISTS", Row::CasBadval, false),
         (Outcome::Refused(_), _) => ("NOT_STORED", row, false),
-        // memcached has no other reply for a value that became too long.
-        (Outcome::Failed(Error::ValueTooLarge), _) => ("NOT_STORED", row, true),
+        // memcached has no other reply for a value that became too long, or is no string.
+        (Outcome::Failed(Error::ValueTooLarge | Error::WrongKind(_)), _) => {
+            ("NOT_STORED", row, true)
+        }
         _ => (OUT_OF_MEMORY, row, true),
     }
 }

@@ -11,6 +11,14 @@ rustler::atoms! {
     dirty,
     // The table is durable: the Erlang side must call again with a reference, and wait.
     durable,
+    // The record is no string, but one of these.
+    wrong_kind,
+    string,
+    hash,
+    list,
+    set,
+    zset,
+    stream,
     snapshot,
     waited_snapshot,
     sync,

@@ -43,6 +43,7 @@ use rustler::types::atom::Atom;
 use rustler::{Encoder, Env, Term};
 use std::mem::MaybeUninit;
 use todana_command::parse_signed;
+use todana_table::Kind;
 
 const BINARY: u8 = 0;
 const ATOM: u8 = 1;
@@ -76,6 +77,8 @@ pub(crate) enum Misuse {
     Durable,
     /// An argument, counted from 1, is wrong; 0 if the node cannot execute the call now.
     Argument(i64, Atom),
+    /// The record is no string.
+    WrongKind(Kind),
 }
 
 impl Misuse {
@@ -90,6 +93,11 @@ impl Misuse {
                 env,
                 &[atoms::badarg().as_c_arg(), erts::make_i64(env, number), cause.as_c_arg()],
             ),
+            Misuse::WrongKind(kind) => {
+                let kind = [atoms::wrong_kind().as_c_arg(), kind_atom(kind).as_c_arg()];
+                let cause = erts::tuple(env, &kind);
+                erts::tuple(env, &[atoms::badarg().as_c_arg(), erts::make_i64(env, 0), cause])
+            }
         }
     }
 
@@ -100,7 +108,22 @@ impl Misuse {
             Misuse::Dirty => atoms::dirty().encode(env),
             Misuse::Durable => atoms::durable().encode(env),
             Misuse::Argument(number, cause) => (atoms::badarg(), number, cause).encode(env),
+            Misuse::WrongKind(kind) => {
+                (atoms::badarg(), 0, (atoms::wrong_kind(), kind_atom(kind))).encode(env)
+            }
         }
+    }
+}
+
+/// The atom for a kind of records.
+fn kind_atom(kind: Kind) -> Atom {
+    match kind {
+        Kind::String => atoms::string(),
+        Kind::Hash => atoms::hash(),
+        Kind::List => atoms::list(),
+        Kind::Set => atoms::set(),
+        Kind::SortedSet => atoms::zset(),
+        Kind::Stream => atoms::stream(),
     }
 }
 

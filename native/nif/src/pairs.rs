@@ -93,8 +93,10 @@ impl Pairs {
         }
     }
 
-    /// Adds a record. May run under a shard's lock.
+    /// Adds a record; with values, one that is no string is left out. May run under a shard's lock.
     pub(crate) fn push(&mut self, entry: &Entry<'_>) {
+        let value = if self.keys_only { Ok(&[][..]) } else { entry.text() };
+        let Ok(value) = value else { return };
         if let Some(metas) = &mut self.metas {
             metas.push((entry.flags(), entry.expires_at_ms()));
         }
@@ -105,9 +107,7 @@ impl Pairs {
         }
         self.copied.extend_from_slice(entry.key());
         let key_end = self.copied.len();
-        if !self.keys_only {
-            self.copied.extend_from_slice(entry.value());
-        }
+        self.copied.extend_from_slice(value);
         self.taken.push(Taken::Copied(key_end, self.copied.len()));
     }
 
@@ -131,7 +131,7 @@ impl Pairs {
                 Taken::Lent(shared) => {
                     let entry = shared.entry();
                     let key = copied(entry.key());
-                    (key, (!self.keys_only).then(|| lent(env, codec, &shared, entry.value())))
+                    (key, (!self.keys_only).then(|| lent(env, codec, &shared, &shared)))
                 }
             };
             let meta = metas.as_mut().and_then(Iterator::next);

@@ -186,7 +186,7 @@ fn read_entry(
     large_bytes: &mut usize,
 ) -> Seen {
     let Some(entry) = entry else { return Seen::Nothing };
-    let value = entry.value();
+    let Ok(value) = entry.text() else { return Seen::Term(wrong_kind(env, &entry)) };
     if let Some(number) = codec::integer(store.codec, value) {
         return Seen::Integer(number);
     }
@@ -201,6 +201,11 @@ fn read_entry(
     });
     *large_bytes = value.len();
     Seen::Term(reply::value(env, decoded))
+}
+
+#[cold]
+fn wrong_kind(env: RawEnv, entry: &Entry<'_>) -> Raw {
+    Misuse::WrongKind(entry.kind()).raw(env)
 }
 
 /// `update_counter(Table, Key, Increment) -> {ok, New} | error | {error, Reason}`

@@ -4,10 +4,12 @@
 //! converts them to the terms that its caller expects.
 
 use crate::atoms;
-use crate::codec::Decoded;
+use crate::codec::{Decoded, Misuse};
 use crate::erts::{self, Raw, RawEnv};
 use rustler::types::atom::Atom;
-use todana_command::{Error, LcsSpan, LeaseState, Record, Refusal, Reply, parse_signed};
+use todana_command::{
+    Description, Error, LcsSpan, LeaseState, Record, Refusal, Reply, parse_signed,
+};
 
 /// One reply.
 #[derive(Clone, Copy)]
@@ -88,6 +90,9 @@ impl Reply for Answers {
             self.value = Some(record.value.to_vec());
         }
         self.push(Answer::Done);
+    }
+    fn description(&mut self, _description: Description<'_>) {
+        self.push(Answer::Other);
     }
     fn lease(&mut self, record: Record<'_>, _state: LeaseState) {
         self.record(record);
@@ -206,6 +211,7 @@ pub(crate) fn fact(env: RawEnv, answer: Answer) -> Raw {
         Answer::Done | Answer::Stored(_) | Answer::Flag(true) => atoms::ok().as_c_arg(),
         Answer::None | Answer::Flag(false) => atoms::error().as_c_arg(),
         Answer::Refused(refusal) => failed(env, refused(refusal)),
+        Answer::Failed(Error::WrongKind(kind)) => Misuse::WrongKind(kind).raw(env),
         Answer::Failed(error) => failed(env, reason(error)),
         Answer::Durable => atoms::durable().as_c_arg(),
         Answer::Submitted(ticket) => {

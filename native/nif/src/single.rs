@@ -13,7 +13,7 @@ use todana_command::{
     Command, Condition, Delta, ExpireWhen, Expires, Increment, Initial, KeyCommand, KeyState,
     Refusal, Set, StringCommand,
 };
-use todana_table::Entry;
+use todana_table::{Entry, WrongKind};
 
 /// The table that the term identifies, on a normal scheduler.
 fn store_of<'a>(env: Env<'a>, table: Term<'a>) -> Result<&'a Store, Misuse> {
@@ -238,17 +238,18 @@ struct Looked {
 }
 
 /// Looks at a record; also returns the state of the key.
-fn look(env: Env<'_>, store: &Store, key: &[u8]) -> (Option<Looked>, KeyState) {
+fn look(env: Env<'_>, store: &Store, key: &[u8]) -> Result<(Option<Looked>, KeyState), Misuse> {
     let env = env.as_c_arg();
-    store.look_up_state(key, |entry| {
-        let entry = entry?;
-        let value = codec::decode(store.codec, env, entry.value(), |bytes| {
+    let (looked, state) = store.look_up_state(key, |entry| {
+        let Some(entry) = entry else { return Ok(None) };
+        let value = codec::decode(store.codec, env, entry.text()?, |bytes| {
             values::pinned(env, &entry, bytes).unwrap_or_else(|| values::copied(env, bytes))
         });
         let (version, flags, expires_at_ms) =
             (entry.version(), entry.flags(), entry.expires_at_ms());
-        Some(Looked { value, version, flags, expires_at_ms })
-    })
+        Ok(Some(Looked { value, version, flags, expires_at_ms }))
+    });
+    looked.map(|looked| (looked, state)).map_err(|WrongKind(kind)| Misuse::WrongKind(kind))
 }
 
 /// `get_entry(Table, Key, Form) -> {Value, Version, Flags, ExpiresAtMs, IsEncoded, State} |
@@ -256,8 +257,7 @@ fn look(env: Env<'_>, store: &Store, key: &[u8]) -> (Option<Looked>, KeyState) {
 #[rustler::nif]
 fn get_entry<'a>(env: Env<'a>, table: Term<'a>, key: Term<'a>, form: u32) -> Term<'a> {
     let mut buffer = EncodeBuffer::new();
-    let looked =
-        read(env, table, |store| Ok(look(env, store, key_of(store, key, form, &mut buffer)?)));
+    let looked = read(env, table, |store| look(env, store, key_of(store, key, form, &mut buffer)?));
     match looked {
         Ok((Some(looked), state)) => {
             let Looked { value, version, flags, expires_at_ms } = looked;
@@ -289,7 +289,8 @@ fn take<'a>(env: Env<'a>, table: Term<'a>, key: Term<'a>, form: Form<'a>) -> Ter
     let mut buffer = EncodeBuffer::new();
     let taken = store_of(env, table).and_then(|store| {
         let key = key_of(store, key, form.bits, &mut buffer)?;
-        Ok(store.take(key, |entry| entry.map(|entry| taken(raw_env, store, &entry))))
+        let taken = store.take(key, |entry| entry.map(|it| taken(raw_env, store, &it)).transpose());
+        taken.map_err(|WrongKind(kind)| Misuse::WrongKind(kind))
     });
     match taken {
         Ok(Some(value)) => wrap(env, reply::value(raw_env, value)),
@@ -298,12 +299,12 @@ fn take<'a>(env: Env<'a>, table: Term<'a>, key: Term<'a>, form: Form<'a>) -> Ter
     }
 }
 
-fn taken(env: RawEnv, store: &Store, entry: &Entry<'_>) -> Decoded {
+fn taken(env: RawEnv, store: &Store, entry: &Entry<'_>) -> Result<Decoded, WrongKind> {
     let shared = entry.share();
-    codec::decode(store.codec, env, entry.value(), |bytes| match &shared {
+    Ok(codec::decode(store.codec, env, entry.text()?, |bytes| match &shared {
         Some(shared) if bytes.len() > values::HEAP_BYTES_MAX => values::lent(env, shared, bytes),
         _ => values::copied(env, bytes),
-    })
+    }))
 }
 
 /// `delete(Table, Key, Condition, Form) -> ok | error | {error, Reason}`

@@ -19,7 +19,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock};
 use todana_command::{
-    Command, LoggedBatch, Player, Refusal, Status, Tape, own_units, units_of_transaction,
+    Command, FORMAT_MIN, LoggedBatch, Player, Refusal, Status, Tape, own_units,
+    units_of_transaction,
 };
 use todana_group::record::TableOptions;
 use todana_group::{
@@ -148,6 +149,8 @@ pub(crate) struct Records<'g> {
     home: u64,
     bytes: Vec<u8>,
     count: usize,
+    /// The newest format that one of them needs.
+    format: u8,
     units: u64,
     /// Whether the queue has room for them. Those for which it has none are not encoded: the caller
     /// tries again every few milliseconds.
@@ -159,6 +162,7 @@ impl Records<'_> {
     pub(crate) fn put(&mut self, command: &Command<'_>) {
         if self.admit(plain_units(own_units(command))) {
             record::put_command(&mut self.bytes, self.home, command);
+            self.format = self.format.max(command.format());
             self.count += 1;
         }
     }
@@ -167,6 +171,8 @@ impl Records<'_> {
     pub(crate) fn put_batch(&mut self, batch: &LoggedBatch<'_>) {
         if self.admit(units_of_transaction(batch.watches.len(), batch.commands.len())) {
             record::put_batch(&mut self.bytes, self.home, &batch.watches, &batch.commands);
+            let formats = batch.commands.iter().map(|(_, command)| command.format());
+            self.format = self.format.max(formats.max().unwrap_or(FORMAT_MIN));
             self.count += 1;
         }
     }
@@ -192,6 +198,7 @@ impl Records<'_> {
     /// Adds the order that the time of the log is this one.
     pub(crate) fn set_time(&mut self, time_ms: u64) {
         record::put_set_time(&mut self.bytes, time_ms);
+        self.format = self.format.max(record::SET_TIME_FORMAT);
         self.count += 1;
     }
 
@@ -239,7 +246,8 @@ pub(crate) fn submit_to(
         Gate::Closed => return Answer::Recovering,
         Gate::ReadOnly | Gate::Leaderless => return Answer::NotExecuted,
     }
-    let mut records = Records { group, home, bytes: Vec::new(), count: 0, units: 0, fit: true };
+    let (bytes, format) = (Vec::new(), FORMAT_MIN);
+    let mut records = Records { group, home, bytes, count: 0, format, units: 0, fit: true };
     fill(&mut records);
     if !records.fit {
         return Answer::Busy;
@@ -255,6 +263,7 @@ pub(crate) fn submit_to(
     group.submit(&mut vec![Submission {
         records: records.bytes,
         count: records.count,
+        format: records.format,
         units: records.units,
         ticket,
         deliver: CALLERS.clone(),

@@ -601,7 +601,7 @@ fn durable_record<'a>(
     let table = durable::group().and_then(|group| group.table(table.as_slice()));
     let value = table.and_then(|named| {
         let copy = |value: &[u8]| crate::values::fresh(env.as_c_arg(), value);
-        named.table().read(key.as_slice(), 0, |entry| entry.map(|entry| copy(entry.value())))
+        named.table().read(key.as_slice(), 0, |entry| entry?.text().ok().map(copy))
     });
     match value {
         // SAFETY: the term was made in this environment.

@@ -97,15 +97,13 @@ pub(super) fn persist<'a>(request: &Request<'a>) -> Built<'a> {
 
 /// TYPE.
 pub(super) fn kind<'a>(request: &Request<'a>) -> Built<'a> {
-    Ok((Command::Key(KeyCommand::Exists { keys: &request.arguments[1..] }), ReplyFormat::Type))
+    Ok((Command::Key(KeyCommand::Describe { key: request.arguments[1] }), ReplyFormat::Type))
 }
 
 /// DEBUG OBJECT.
 pub(super) fn debug<'a>(request: &Request<'a>) -> Built<'a> {
-    Ok((
-        Command::String(StringCommand::Get { key: request.arguments[2] }),
-        ReplyFormat::DebugObject,
-    ))
+    let key = request.arguments[2];
+    Ok((Command::Key(KeyCommand::Describe { key }), ReplyFormat::DebugObject))
 }
 
 /// KEYS.
@@ -208,7 +206,7 @@ pub(super) fn swap_databases<'a>(request: &Request<'a>) -> Built<'a> {
 
 /// OBJECT ENCODING, FREQ, IDLETIME, REFCOUNT.
 pub(super) fn object<'a>(request: &Request<'a>, format: ReplyFormat) -> Built<'a> {
-    Ok((Command::String(StringCommand::Get { key: request.arguments[2] }), format))
+    Ok((Command::Key(KeyCommand::Describe { key: request.arguments[2] }), format))
 }
 
 pub(super) fn memory_usage<'a>(request: &Request<'a>) -> Built<'a> {

@@ -4,8 +4,8 @@ use super::reply_format::{BUSY_KEY, FULL, INVALID_TTL, ReplyFormat, WRONG_TYPE};
 use super::request::NOT_AN_INTEGER;
 use super::sink::Sink;
 use std::ops::Range;
-use todana_command::{Error, LcsSpan, LeaseState, Record, Refusal, Reply, Value};
-use todana_table::Shared;
+use todana_command::{Description, Error, LcsSpan, LeaseState, Record, Refusal, Reply, Value};
+use todana_table::{Kind, Shared};
 
 /// A reply in the format of its command.
 pub(super) struct Formatted<'s, S> {
@@ -44,6 +44,9 @@ impl<S: Sink> Reply for Formatted<'_, S> {
         if self.format == ReplyFormat::Fields {
             return self.sink.null();
         }
+        if self.format == ReplyFormat::Type {
+            return self.sink.status(b"none");
+        }
         self.sink.count_lookups(0, 1);
         match self.format {
             ReplyFormat::Expiry { .. } => self.sink.integer(-2),
@@ -59,21 +62,30 @@ impl<S: Sink> Reply for Formatted<'_, S> {
         }
         self.sink.count_lookups(1, 0);
         match self.format {
-            ReplyFormat::Encoding => self.sink.text(encoding(record.value)),
-            ReplyFormat::Always(number) => self.sink.integer(number),
             ReplyFormat::GetExFailure { integer: false } => Reply::error(self, Error::NotAnInteger),
             ReplyFormat::GetExFailure { integer: true } => {
                 self.fail("ERR invalid expire time in 'getex' command");
             }
+            _ => self.sink.bulk(record.value),
+        }
+    }
+
+    fn description(&mut self, it: Description<'_>) {
+        if self.format == ReplyFormat::Type {
+            return self.sink.status(it.kind.name().as_bytes());
+        }
+        self.sink.count_lookups(1, 0);
+        match self.format {
+            ReplyFormat::Always(number) => self.sink.integer(number),
             ReplyFormat::DebugObject => {
-                let (encoding, length) = (encoding(record.value), record.value.len());
+                let (encoding, length) = (encoding(&it), it.length);
                 self.sink.status(format!(
                     "Value at:0x0 refcount:1 encoding:{encoding} serializedlength:{length} lru:0 \
                      lru_seconds_idle:0"
                 ).as_bytes());
             }
             ReplyFormat::Untold => self.fail("ERR access frequency is not tracked"),
-            _ => self.sink.bulk(record.value),
+            _ => self.sink.text(encoding(&it)),
         }
     }
 
@@ -88,7 +100,7 @@ impl<S: Sink> Reply for Formatted<'_, S> {
             let range = 0..shared.len();
             return self.sink.bulk_of(shared, range);
         }
-        self.record(Record::of(&shared.entry()));
+        self.record(Record::of_shared(&shared));
     }
 
     fn lease(&mut self, record: Record<'_>, _state: LeaseState) {
@@ -125,9 +137,6 @@ impl<S: Sink> Reply for Formatted<'_, S> {
             ReplyFormat::RestoreFailure { integer: false } => self.fail(&NOT_AN_INTEGER),
             ReplyFormat::Sort { stores: false } if number > 0 => self.fail(WRONG_TYPE),
             ReplyFormat::Sort { stores: false } => self.sink.array(0),
-            ReplyFormat::Type => {
-                self.sink.status(if number > 0 { &b"string"[..] } else { b"none" })
-            }
             _ => self.sink.integer(number),
         }
     }
@@ -268,6 +277,7 @@ impl<S: Sink> Reply for Formatted<'_, S> {
                 "ERR the payload is not a string: Todana has no lists, hashes, sets, sorted sets \
                  or streams"
             }
+            Error::WrongKind(_) => WRONG_TYPE,
             Error::Contended => "ERR the values were changed too often while BITOP read them",
         };
         self.sink.note_too_large(error == Error::ValueTooLarge);
@@ -278,13 +288,14 @@ impl<S: Sink> Reply for Formatted<'_, S> {
 /// Longest value that Redis stores beside its object.
 const EMBEDDED_BYTES_MAX: usize = 44;
 
-/// Redis' name for the encoding of this value.
-fn encoding(value: &[u8]) -> &'static str {
-    if value.len() <= 20 && super::number::integer(value).is_some() {
-        "int"
-    } else if value.len() <= EMBEDDED_BYTES_MAX {
-        "embstr"
-    } else {
-        "raw"
+/// Redis' name for the encoding of this record.
+fn encoding(it: &Description<'_>) -> &'static str {
+    match it.kind {
+        Kind::String if it.is_integer => "int",
+        Kind::String if it.length <= EMBEDDED_BYTES_MAX => "embstr",
+        Kind::String => "raw",
+        Kind::Stream => "stream",
+        // A block.
+        Kind::Hash | Kind::List | Kind::Set | Kind::SortedSet => "listpack",
     }
 }

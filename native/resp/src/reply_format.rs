@@ -20,7 +20,7 @@ pub(super) enum ReplyFormat {
         /// Rounded to seconds.
         seconds: bool,
     },
-    /// TYPE, from a list of records.
+    /// TYPE.
     Type,
     /// OBJECT ENCODING.
     Encoding,

@@ -116,6 +116,7 @@ impl Commit {
         round.submissions.push(Submission {
             records: handover.records,
             count: handover.count,
+            format: handover.format,
             units: handover.units,
             ticket: ticket(place, self.ticket),
             deliver: round.deliver.clone(),

@@ -85,7 +85,9 @@ fn speed_of(entries: u64, value_bytes: usize) {
     let order: Vec<usize> = shuffled(keys.len());
     let mut copy = vec![0u8; value_bytes];
     let read = |table: &Table, key: &[u8], copy: &mut [u8]| {
-        table.read(key, NOW_MS, |entry| entry.map(|entry| copy.copy_from_slice(entry.value())))
+        table.read(key, NOW_MS, |entry| {
+            entry.map(|entry| copy.copy_from_slice(entry.stored().bytes()))
+        })
     };
     let reads = time(&order, |i| {
         black_box(read(&table, black_box(&keys[i]), &mut copy));
@@ -140,7 +142,7 @@ fn threads() {
     let other_order: Vec<usize> = order.iter().rev().copied().collect();
     let read = |i: usize| {
         black_box(table.read_in_place(&keys[i], NOW_MS, |entry| {
-            entry.map(|entry| <[u8; 16]>::try_from(entry.value()).expect("16 bytes"))
+            entry.map(|entry| <[u8; 16]>::try_from(entry.stored().bytes()).expect("16 bytes"))
         }));
     };
     let locked = |i: usize| {

@@ -63,7 +63,8 @@ fn put(table: &Table, key: &[u8]) {
 
 fn get(table: &Table, key: &[u8]) {
     let mut copy = [0; 16];
-    table.read(key, NOW_MS, |entry| entry.map(|entry| copy.copy_from_slice(entry.value())));
+    table
+        .read(key, NOW_MS, |entry| entry.map(|entry| copy.copy_from_slice(entry.stored().bytes())));
     black_box(copy);
 }
 
@@ -163,7 +164,7 @@ fn pages() {
         let walk = Walk { after: Some(&from), reverse, count: COUNT, ..Walk::default() };
         let walked = table.walk(&walk, NOW_MS, |entry| {
             seen += 1;
-            sum += usize::from(entry.key()[15]) + usize::from(entry.value()[0]);
+            sum += usize::from(entry.key()[15]) + usize::from(entry.stored().bytes()[0]);
         });
         let took = start.elapsed().as_nanos() as f64 / 1_000.0;
         assert!(seen == COUNT && walked.is_ok());

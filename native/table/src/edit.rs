@@ -24,6 +24,7 @@ use std::ptr;
 use crate::body::{BODY_BYTES_MIN, Body, body_bytes, capacity_for};
 use crate::core::{Change, Core};
 use crate::entry::{Entry, EntryBox, Shared};
+use crate::kind::{Refused, WrongKind};
 use crate::limits::Full;
 use crate::meta::Meta;
 use crate::slot::Slot;
@@ -255,14 +256,14 @@ struct Source {
 }
 
 impl Source {
-    fn of(core: &Core, entry: Option<&Entry<'_>>) -> Source {
+    fn of(core: &Core, entry: Option<&Entry<'_>>) -> Result<Source, WrongKind> {
         let shared = entry.and_then(Entry::share);
-        let copied = match (entry, &shared) {
-            (Some(entry), None) => entry.value().to_vec(),
-            _ => Vec::new(),
+        let copied = match &shared {
+            None => text_of(entry)?.to_vec(),
+            Some(_) => Vec::new(),
         };
         let table = ptr::from_ref(core).addr();
-        Source { table, version: entry.map_or(0, Entry::version), shared, copied }
+        Ok(Source { table, version: entry.map_or(0, Entry::version), shared, copied })
     }
 
     fn value(&self) -> &[u8] {
@@ -280,8 +281,14 @@ impl Source {
         let Some(entry) = entry else { return false };
         let Some(shared) = &self.shared else { return false };
         let same = |mine: &Body| entry.with_body(|body| body.is(mine)).unwrap_or(false);
-        shared.entry().with_body(same).unwrap_or(false) && entry.value().len() == shared.len()
+        let same_body = shared.entry().with_body(same).unwrap_or(false);
+        same_body && entry.text().is_ok_and(|text| text.len() == shared.len())
     }
+}
+
+/// The value of a string, empty without an entry.
+fn text_of<'a>(entry: Option<&Entry<'a>>) -> Result<&'a [u8], WrongKind> {
+    entry.map_or(Ok(&[][..]), Entry::text)
 }
 
 impl Slot<'_> {
@@ -289,17 +296,21 @@ impl Slot<'_> {
     /// entry counts as an empty value. Returns its version, or `None` if nothing was written
     /// because the draft has to be made first: then the closure of
     /// [`Keyspace::edit`](crate::Keyspace::edit) must return `None` as well, and is called again.
-    pub fn put_edited(&mut self, draft: &mut Draft<'_>, meta: Meta) -> Result<Option<u64>, Full> {
+    pub fn put_edited(
+        &mut self,
+        draft: &mut Draft<'_>,
+        meta: Meta,
+    ) -> Result<Option<u64>, Refused> {
         let old = self.entry();
-        let value = old.as_ref().map_or(&[][..], Entry::value);
+        let value = text_of(old.as_ref())?;
         let plan = Plan::of(draft.edit, value);
         if plan.len < BODY_BYTES_MIN {
             let entry = plan.build(self.key(), value, &meta).ok_or(Full)?;
-            return self.place(entry, Charge::Within).map(Some);
+            return Ok(Some(self.place(entry, Charge::Within)?));
         }
         if let Some(body) = draft.made_for(self.writer.core, old.as_ref()) {
             let entry = EntryBox::over(self.key(), body?, plan.len, &meta).ok_or(Full)?;
-            return self.place(entry, Charge::Within).map(Some);
+            return Ok(Some(self.place(entry, Charge::Within)?));
         }
         if plan.stays()
             && let Some(version) = self.put_over_body(&plan, draft, meta)?
@@ -309,15 +320,14 @@ impl Slot<'_> {
         let slack_max = self.slack_max(plan.len);
         let old = self.entry();
         if draft.may_write(plan.len) {
-            let value = old.as_ref().map_or(&[][..], Entry::value);
-            let body = plan.copy(value, slack_max).ok_or(Full)?;
+            let body = plan.copy(text_of(old.as_ref())?, slack_max).ok_or(Full)?;
             let entry = EntryBox::over(self.key(), body, plan.len, &meta).ok_or(Full)?;
-            return self.place(entry, Charge::Within).map(Some);
+            return Ok(Some(self.place(entry, Charge::Within)?));
         }
         // An edit that will be refused need not be copied first.
         let new_bytes = (body_bytes(plan.len) + self.key().len()) as i64;
         self.admit(new_bytes)?;
-        let source = Source::of(self.writer.core, self.entry().as_ref());
+        let source = Source::of(self.writer.core, self.entry().as_ref())?;
         draft.spent = Some(std::mem::replace(&mut draft.state, State::Wanted(source, slack_max)));
         Ok(None)
     }
@@ -427,7 +437,7 @@ mod tests {
         space.update(key, NOW_MS, |slot| slot.put(&[value], Meta::default())).expect("room");
     }
 
-    fn edit(space: &impl Keyspace, key: &[u8], edit: Edit<'_>) -> Result<u64, Full> {
+    fn edit(space: &impl Keyspace, key: &[u8], edit: Edit<'_>) -> Result<u64, Refused> {
         space.edit(key, NOW_MS, edit, |slot, draft| {
             let meta = slot.entry().map(|entry| entry.meta()).unwrap_or_default();
             slot.put_edited(draft, meta).transpose()
@@ -450,7 +460,7 @@ mod tests {
         // As if two databases were exchanged between the two locks.
         assert!(!put_edited(&first) && !put_edited(&second) && put_edited(&second));
         second.read(KEY, NOW_MS, |entry| {
-            let value = entry.expect("a record").value();
+            let value = entry.expect("a record").stored().bytes();
             assert_eq!(value.len(), 3 * LOCKED_BYTES_MAX + 1);
             assert!(value.starts_with(&[2; 3 * LOCKED_BYTES_MAX]) && value.ends_with(b"x"));
         });
@@ -464,11 +474,13 @@ mod tests {
     }
 
     fn value(space: &impl Keyspace, key: &[u8]) -> Vec<u8> {
-        space.read(key, NOW_MS, |entry| entry.expect("a live entry").value().to_vec())
+        space.read(key, NOW_MS, |entry| entry.expect("a live entry").stored().bytes().to_vec())
     }
 
     fn address(space: &impl Keyspace, key: &[u8]) -> usize {
-        space.read(key, NOW_MS, |entry| entry.expect("a live entry").value().as_ptr().addr())
+        space.read(key, NOW_MS, |entry| {
+            entry.expect("a live entry").stored().bytes().as_ptr().addr()
+        })
     }
 
     /// The result of an edit, computed in the simplest way.
@@ -610,7 +622,7 @@ mod tests {
         let mut seen = Vec::new();
         while snapshot.next_part(1, |entry| {
             if entry.key() == KEY {
-                seen = entry.value().to_vec();
+                seen = entry.stored().bytes().to_vec();
             }
         }) == Ok(true)
         {}
@@ -702,7 +714,7 @@ mod tests {
             put(&table, KEY, &vec![1; len]);
             edit(&table, KEY, Edit::Append(&[2; 50])).expect("room");
             edit(&table, KEY, Edit::Append(&[2; 50])).expect("room");
-            assert_eq!(edit(&table, KEY, Edit::Append(&[2; 100])), Err(Full));
+            assert_eq!(edit(&table, KEY, Edit::Append(&[2; 100])), Err(Refused::Full));
             assert_eq!(value(&table, KEY).len(), len + 100);
             assert!(table.bytes() <= most);
         }

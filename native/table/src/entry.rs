@@ -28,7 +28,8 @@
 //! may share: to change the expiry, the key or the length of such a value, a write makes a new
 //! small entry and does not copy the value. So is a value of any length that the caller lends
 //! instead of having it copied ([`Lent`](crate::Lent)). `body.rs` defines who may write to a body.
-//! In every layout the value is one slice.
+//! In every layout the value is one slice. That of a collection is a block (`kind.rs`), which is
+//! short enough to follow the key always.
 //!
 //! The pointer, not the allocation, indicates the layout and which optional fields are present: on
 //! every 64-bit system that we know, user addresses are 48-bit numbers, sign-extended, so the upper
@@ -36,7 +37,7 @@
 //!
 //! ```text
 //! bit  48 wide | 49 expiry | 50 flags (compact only) | 51 access
-//!      52..58 use frequency | 58 body | 59..64 run of versions
+//!      52..57 use frequency | 57 collection | 58 body | 59..64 run of versions
 //! ```
 //!
 //! Each allocation checks this assumption. The pointer keeps its provenance throughout: only
@@ -63,6 +64,7 @@ use std::sync::atomic::{
 use crate::allocation;
 use crate::body::{BODY_BYTES_MIN, Body, body_bytes};
 use crate::copies;
+use crate::kind::{Kind, Stored, WrongKind};
 use crate::meta::{Access, Meta};
 use crate::short;
 use crate::time::Time;
@@ -76,6 +78,8 @@ const FLAGS: usize = 1 << 50;
 const ACCESS: usize = 1 << 51;
 const FREQUENCY_SHIFT: u32 = 52;
 const FREQUENCY_MASK: usize = (FREQUENCY_MAX as usize) << FREQUENCY_SHIFT;
+/// The value is a block of a collection. Such an entry has no [`BODY`].
+const COLLECTION: usize = 1 << 57;
 /// The value is in a [`Body`]. Such an entry is wide as well.
 const BODY: usize = 1 << 58;
 /// See [`EntryBox::next_of_run`].
@@ -87,7 +91,7 @@ const RUN_LENGTH_MAX: u64 = 16;
 const ADDRESS_MASK: usize = (1 << 48) - 1;
 
 /// The highest use frequency that a pointer can hold.
-pub(crate) const FREQUENCY_MAX: u8 = 63;
+pub(crate) const FREQUENCY_MAX: u8 = 31;
 /// Every version is below this.
 pub(crate) const VERSION_END: u64 = 1 << 48;
 /// The longest key and the longest value of a compact entry.
@@ -190,15 +194,47 @@ impl<'a> Entry<'a> {
         unsafe { std::slice::from_raw_parts(self.at(key_offset(self.tag())), key_len) }
     }
 
-    /// The value.
+    /// The value of a string. What wants a string asks for it, so that no collection is read as
+    /// one.
     #[inline]
-    pub fn value(&self) -> &'a [u8] {
-        if self.tag() & BODY != 0 {
-            return self.value_of_body();
+    pub fn text(&self) -> Result<&'a [u8], WrongKind> {
+        if self.tag() & (BODY | COLLECTION) != 0 {
+            return self.text_apart();
         }
+        Ok(self.value_beside_key())
+    }
+
+    #[cold]
+    fn text_apart(&self) -> Result<&'a [u8], WrongKind> {
+        self.stored().text()
+    }
+
+    /// What the record is.
+    #[inline]
+    pub fn kind(&self) -> Kind {
+        if self.tag() & COLLECTION == 0 { Kind::String } else { self.stored().kind() }
+    }
+
+    /// The value as the table stores it, for what moves, sends or compares records of any kind.
+    #[inline]
+    pub fn stored(&self) -> Stored<'a> {
+        let bytes = match self.tag() & BODY {
+            0 => self.value_beside_key(),
+            _ => self.value_of_body(),
+        };
+        Stored::new(bytes, self.is_collection())
+    }
+
+    #[inline]
+    fn is_collection(&self) -> bool {
+        self.tag() & COLLECTION != 0
+    }
+
+    #[inline]
+    fn value_beside_key(&self) -> &'a [u8] {
         let (key_len, value_len) = self.lengths();
-        // SAFETY: the value follows the key and has `value_len` initialised bytes, which no thread
-        // changes during `'a`.
+        // SAFETY: without a body, the value follows the key and has `value_len` initialised bytes,
+        // which no thread changes during `'a`.
         unsafe { std::slice::from_raw_parts(self.at(key_offset(self.tag()) + key_len), value_len) }
     }
 
@@ -295,9 +331,10 @@ impl<'a> Entry<'a> {
         self.expires_at_ms().is_some_and(|at_ms| at_ms <= now.ms())
     }
 
-    /// A counted handle that keeps the value after this read. `None` for small entries: copy those.
+    /// A counted handle that keeps the value of a string after this read. `None` for small entries
+    /// and for collections: copy those.
     pub fn share(&self) -> Option<Shared> {
-        let header = self.wide()?;
+        let header = self.wide_string()?;
         count_reference(header);
         Some(Shared { tagged: self.tagged })
     }
@@ -308,11 +345,11 @@ impl<'a> Entry<'a> {
     /// `make`. The table keeps it beside the entry and passes it to the hook of [`set_pin_release`]
     /// when it releases the entry, so the pin lives at least until this read ends. If two
     /// concurrent reads find no pin, both make one, and one of the two goes to the hook at once.
-    /// Returns `None` for small entries, and for entries that are not read in place (use
-    /// [`Table::read_in_place`](crate::Table::read_in_place)), since such a pin could be released
-    /// while in use.
+    /// Returns `None` for small entries, for collections, and for entries that are not read in place
+    /// (use [`Table::read_in_place`](crate::Table::read_in_place)), since such a pin could be
+    /// released while in use.
     pub fn pin(&self, make: impl FnOnce(Shared) -> NonNull<c_void>) -> Option<NonNull<c_void>> {
-        let header = self.wide()?;
+        let header = self.wide_string()?;
         if !self.locked {
             return None;
         }
@@ -348,6 +385,11 @@ impl<'a> Entry<'a> {
 
     fn at(&self, offset: usize) -> *const u8 {
         untag(self.tagged).wrapping_add(offset)
+    }
+
+    /// The header of a wide entry that is no collection.
+    fn wide_string(&self) -> Option<&'a WideHeader> {
+        if self.is_collection() { None } else { self.wide() }
     }
 
     fn wide(&self) -> Option<&'a WideHeader> {
@@ -410,7 +452,8 @@ impl fmt::Debug for Entry<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Entry")
             .field("key", &self.key().escape_ascii().to_string())
-            .field("value_bytes", &self.value().len())
+            .field("kind", &self.kind())
+            .field("value_bytes", &self.stored().bytes().len())
             .field("version", &self.version())
             .field("meta", &self.meta())
             .finish()
@@ -486,8 +529,31 @@ impl EntryBox {
     pub(crate) fn same_value(key: &[u8], value_of: &Entry<'_>, meta: &Meta) -> Option<EntryBox> {
         match value_of.with_body(Body::share) {
             Some(body) => EntryBox::over(key, body, value_of.lengths().1, meta),
-            None => EntryBox::build(key, &[value_of.value()], meta),
+            None => EntryBox::of_stored(key, value_of.stored(), meta),
         }
+    }
+
+    /// An entry with a value of any kind, which is copied.
+    pub(crate) fn of_stored(key: &[u8], value: Stored<'_>, meta: &Meta) -> Option<EntryBox> {
+        match value.is_collection() {
+            false => EntryBox::build(key, &[value.bytes()], meta),
+            true => EntryBox::collection(key, value.bytes(), meta),
+        }
+    }
+
+    #[cold]
+    fn collection(key: &[u8], block: &[u8], meta: &Meta) -> Option<EntryBox> {
+        debug_assert!(Stored::block(block).is_some());
+        copies::note(block.len());
+        // SAFETY: every byte of the value is written below, before any thread can read it.
+        let mut entry = unsafe { EntryBox::allocate(key, block.len(), None, meta)? };
+        let offset = key_offset(entry.entry().tag()) + key.len();
+        let to = untag(entry.tagged).wrapping_add(offset);
+        // SAFETY: the value that was allocated has the length of the block, and the new allocation
+        // overlaps with nothing.
+        unsafe { ptr::copy_nonoverlapping(block.as_ptr(), to, block.len()) };
+        entry.set_tag(COLLECTION, COLLECTION);
+        Some(entry)
     }
 
     /// Allocates, and writes everything except the version (0) and a value that is not in a body.
@@ -557,12 +623,12 @@ impl EntryBox {
     }
 
     /// Whether [`EntryBox::overwrite`] can replace the value: the new one has the same size, the
-    /// entry holds it without a body and has no other metadata than its version, and nothing but
+    /// entry is a string, holds it without a body and has no other metadata than its version, and nothing but
     /// the box and aliases has a pointer to it. The caller considers aliases.
     #[inline]
     pub(crate) fn fits(&self, parts: &[&[u8]]) -> bool {
         let tag = self.tagged.addr().get();
-        let is_plain = tag & (BODY | EXPIRY | FLAGS | ACCESS) == 0;
+        let is_plain = tag & (BODY | COLLECTION | EXPIRY | FLAGS | ACCESS) == 0;
         is_plain
             && parts.iter().map(|part| part.len()).sum::<usize>() == self.entry().lengths().1
             && (tag & WIDE == 0 || self.is_sole_without_flags())
@@ -596,12 +662,12 @@ impl EntryBox {
         }
     }
 
-    /// The entry to be rewritten, if it is compact and has no other metadata than its version;
+    /// The entry to be rewritten, if it is a compact string without other metadata than its version;
     /// otherwise the box.
     #[inline(always)]
     pub(crate) fn simple(&mut self) -> Result<Simple<'_>, &mut EntryBox> {
         let tag = self.tagged.addr().get();
-        if tag & (WIDE | BODY | EXPIRY | FLAGS | ACCESS) != 0 {
+        if tag & (WIDE | BODY | COLLECTION | EXPIRY | FLAGS | ACCESS) != 0 {
             return Err(self);
         }
         let (key_len, value_len) = self.entry().lengths();
@@ -856,7 +922,7 @@ unsafe fn deallocate(tagged: NonNull<u8>) {
     unsafe { alloc::dealloc(untag(tagged), Layout::from_size_align_unchecked(size, ALIGN)) };
 }
 
-/// A compact entry without other metadata than its version: what is written over most often, in
+/// A compact string without other metadata than its version: what is written over most often, in
 /// fewer steps than by [`EntryBox::overwrite`]. Only its box and aliases have a pointer to it.
 pub(crate) struct Simple<'a> {
     entry: &'a mut EntryBox,
@@ -927,7 +993,7 @@ impl Alias {
     }
 }
 
-/// A counted handle of a large entry: its bytes stay in memory while the handle lives, even if the
+/// A counted handle of a large string: its bytes stay in memory while the handle lives, even if the
 /// key is overwritten or removed.
 pub struct Shared {
     /// Invariant: a wide entry, of which we own one reference.
@@ -993,7 +1059,8 @@ impl Deref for Shared {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        self.entry().value()
+        // Collections are not shared.
+        self.entry().text().unwrap_or_default()
     }
 }
 

@@ -2,10 +2,10 @@
 //!
 //! The policy is sampled least-frequently-used: sample about sixteen entries and evict one that has
 //! expired, or else the least used one, or among equals the oldest. There are no lists to maintain:
-//! the use frequency is six bits in the pointer, a logarithmic counter that a read increments with
+//! the use frequency is five bits in the pointer, a logarithmic counter that a read increments with
 //! decreasing probability. Sampled entries that are not evicted are sometimes decremented, so that
 //! formerly popular entries fade: by about one step in the time in which the table replaces all its
-//! entries twice.
+//! entries four times.
 //!
 //! Room is made after the write, when the writer holds no lock, so for that moment a limit may be
 //! exceeded by the size of the current writes. All locks here are only tried: the caller may hold
@@ -334,19 +334,20 @@ fn sample_shard<const N: usize>(
         let live = !(expired_possible && entry.entry().is_expired(now_ms));
         let rank = (live, entry.frequency(), version);
         worst.add(Victim { shard, bucket, version, rank });
-        // One in 32 fades.
-        dice = dice.rotate_right(5);
-        if dice & 31 == 0 {
+        // One in 64 fades.
+        dice = dice.rotate_right(6);
+        if dice & 63 == 0 {
             entry.set_frequency(entry.frequency().saturating_sub(1));
         }
     }
     seen
 }
 
-/// Records a use of an entry: at first every use counts, then every second, every fourth and so on.
+/// Records a use of an entry: at first every use counts, from two on every second, from four on
+/// every fourth, and so on.
 pub(crate) fn note_use(entry: &mut EntryBox) {
     let frequency = entry.frequency();
-    let doubts = (1u64 << (frequency / 4)) - 1;
+    let doubts = (1u64 << (frequency / 2)) - 1;
     if frequency < FREQUENCY_MAX && (doubts == 0 || random() & doubts == 0) {
         entry.set_frequency(frequency + 1);
     }

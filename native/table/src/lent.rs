@@ -123,7 +123,7 @@ mod tests {
     }
 
     fn value(table: &Table, key: &[u8]) -> Vec<u8> {
-        table.read(key, NOW_MS, |entry| entry.expect("a record").value().to_vec())
+        table.read(key, NOW_MS, |entry| entry.expect("a record").stored().bytes().to_vec())
     }
 
     fn shared(table: &Table) -> Shared {
@@ -139,8 +139,8 @@ mod tests {
                 let lent = lender.lend(&vec![byte; len]);
                 let address = lent.body.bytes().addr();
                 let (copied, ()) = under_locks(|| put(&table, KEY, lent, Meta::default()));
-                let at =
-                    table.read(KEY, NOW_MS, |entry| entry.map(|it| it.value().as_ptr().addr()));
+                let at = table
+                    .read(KEY, NOW_MS, |entry| entry.map(|it| it.stored().bytes().as_ptr().addr()));
                 assert_eq!((copied, at), (0, Some(address)));
                 assert_eq!(value(&table, KEY), vec![byte; len]);
                 lender.has(1);
@@ -263,7 +263,9 @@ mod tests {
             let mut snapshot = table.snapshot().expect("the only one");
             put(&table, KEY, lender.lend(&vec![3; len]), Meta::default());
             let mut seen = Vec::new();
-            while snapshot.next_part(1, |entry| seen = entry.value().to_vec()) == Ok(true) {}
+            while snapshot.next_part(1, |entry| seen = entry.stored().bytes().to_vec()) == Ok(true)
+            {
+            }
             assert_eq!(seen, vec![2; len]);
             assert_eq!(value(&table, KEY), vec![3; len]);
             drop((snapshot, handle));

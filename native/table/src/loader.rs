@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::core::{Change, Core};
 use crate::entry::{EntryBox, VERSION_END};
+use crate::kind::Stored;
 use crate::meta::Meta;
 use crate::ordered;
 use crate::slot::Prepared;
@@ -49,11 +50,11 @@ impl Loader {
     pub fn put(
         &mut self,
         key: &[u8],
-        value: &[u8],
+        value: Stored<'_>,
         meta: Meta,
         version: u64,
     ) -> Result<(), Unloadable> {
-        self.add(EntryBox::build(key, &[value], &meta).ok_or(Unloadable)?, version)
+        self.add(EntryBox::of_stored(key, value, &meta).ok_or(Unloadable)?, version)
     }
 
     /// Adds an entry that was built beforehand, for example from a value that was read in parts

@@ -335,7 +335,8 @@ mod tests {
                 step.update(&keys[0], NOW_MS, |slot| {
                     let expires = Meta { expires_at_ms: Some(NOW_MS + 1), ..Meta::default() };
                     slot.set_meta(expires).expect("it is there").expect("not refused");
-                    slot.put_moved(&[8; 100], Meta::default()).expect("not refused");
+                    slot.put_moved(crate::Stored::string(&[8; 100]), Meta::default())
+                        .expect("not refused");
                 });
                 assert_eq!((table.len(), table.counts().refused), (3, 0));
                 drop(step);

@@ -5,6 +5,7 @@ use std::fmt;
 use crate::body::Body;
 use crate::entry::{Entry, EntryBox};
 use crate::eviction::{self, Written};
+use crate::kind::Stored;
 use crate::lent::Lent;
 use crate::limits::Full;
 use crate::meta::{Access, Meta};
@@ -17,9 +18,14 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// An entry whose value is the concatenation of the parts.
+    /// A string that is the concatenation of the parts.
     pub fn new(key: &[u8], value: &[&[u8]], meta: Meta) -> Result<Prepared, Full> {
         Ok(Prepared { entry: EntryBox::build(key, value, &meta).ok_or(Full)? })
+    }
+
+    /// An entry with a value of any kind.
+    pub fn stored(key: &[u8], value: Stored<'_>, meta: Meta) -> Result<Prepared, Full> {
+        Ok(Prepared { entry: EntryBox::of_stored(key, value, &meta).ok_or(Full)? })
     }
 
     /// An entry whose value is lent.
@@ -202,7 +208,8 @@ impl<'a> Slot<'a> {
         self.writer.records.bucket(self.bucket?)
     }
 
-    /// Writes a new entry whose value is the concatenation of the parts. Returns its version.
+    /// Writes a string that is the concatenation of the parts, whatever the present record is.
+    /// Returns its version.
     pub fn put(&mut self, value: &[&[u8]], meta: Meta) -> Result<u64, Full> {
         if let Some(bucket) = self.bucket
             && let Some(version) = self.writer.overwrite(bucket, value, &meta, Versions::Counted)
@@ -214,7 +221,15 @@ impl<'a> Slot<'a> {
         self.place(entry, Charge::Within)
     }
 
-    /// Writes a new entry with the value of another one. A large value is shared, not copied.
+    /// Writes a new entry with the value of any kind.
+    pub fn put_stored(&mut self, value: Stored<'_>, meta: Meta) -> Result<u64, Full> {
+        match value.is_collection() {
+            false => self.put(&[value.bytes()], meta),
+            true => self.put_prepared(Prepared::stored(self.key, value, meta)?),
+        }
+    }
+
+    /// Writes a new entry with the value of another one. A large string is shared, not copied.
     pub fn put_same(&mut self, value_of: &Entry<'_>, meta: Meta) -> Result<u64, Full> {
         let entry = EntryBox::same_value(self.key, value_of, &meta).ok_or(Full)?;
         self.place(entry, Charge::Within)
@@ -232,8 +247,8 @@ impl<'a> Slot<'a> {
     /// Writes an entry in place of one that the caller removes elsewhere in the same operation.
     /// Limits do not refuse it unless it alone exceeds one, since it adds nothing except for the
     /// difference of two keys.
-    pub fn put_moved(&mut self, value: &[u8], meta: Meta) -> Result<u64, Full> {
-        let entry = EntryBox::build(self.key, &[value], &meta).ok_or(Full)?;
+    pub fn put_moved(&mut self, value: Stored<'_>, meta: Meta) -> Result<u64, Full> {
+        let entry = EntryBox::of_stored(self.key, value, &meta).ok_or(Full)?;
         self.place(entry, Charge::Anyway)
     }
 

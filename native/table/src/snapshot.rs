@@ -42,6 +42,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{
     AtomicU64,
@@ -372,8 +373,8 @@ impl Abandonment {
 enum Visiting {
     /// Owned by the index or the limbo.
     Copied(vec::IntoIter<Alias>),
-    /// They are freed one by one.
-    Whole(hash_table::IntoIter<EntryBox>),
+    /// They are freed one by one. The second is the first of them, if a visit ended in it.
+    Whole(hash_table::IntoIter<EntryBox>, Option<EntryBox>),
 }
 
 impl Visiting {
@@ -384,7 +385,7 @@ impl Visiting {
     fn is_empty(&self) -> bool {
         match self {
             Visiting::Copied(aliases) => aliases.len() == 0,
-            Visiting::Whole(entries) => entries.len() == 0,
+            Visiting::Whole(entries, first) => entries.len() == 0 && first.is_none(),
         }
     }
 }
@@ -436,6 +437,19 @@ impl Snapshot<'_> {
         count: usize,
         mut visit: impl FnMut(Entry<'_>),
     ) -> Result<bool, Abandoned> {
+        self.next_part_until(count, |entry| {
+            visit(entry);
+            ControlFlow::Continue(())
+        })
+    }
+
+    /// Like [`Snapshot::next_part`], but the part ends where `visit` breaks, and the next one
+    /// begins with the same entry: so work on an entry that takes long can stop inside it.
+    pub fn next_part_until(
+        &mut self,
+        count: usize,
+        mut visit: impl FnMut(Entry<'_>) -> ControlFlow<()>,
+    ) -> Result<bool, Abandoned> {
         if !self.is_abandoned() && self.visiting.is_empty() && !self.next_shard() {
             return Ok(false);
         }
@@ -445,15 +459,25 @@ impl Snapshot<'_> {
         }
         match &mut self.visiting {
             Visiting::Copied(aliases) => {
-                for alias in aliases.by_ref().take(count) {
+                for _ in 0..count {
+                    let Some(alias) = aliases.as_slice().first() else { break };
                     // SAFETY: the shard's `Kept` is in place, since only `leave` takes it before
                     // this snapshot drops, so the index, its limbo, or that of a later snapshot
                     // owns the entry.
-                    visit(unsafe { alias.entry() });
+                    if visit(unsafe { alias.entry() }).is_break() {
+                        break;
+                    }
+                    aliases.next();
                 }
             }
-            Visiting::Whole(entries) => {
-                entries.by_ref().take(count).for_each(|entry| visit(entry.entry()));
+            Visiting::Whole(entries, first) => {
+                for _ in 0..count {
+                    let Some(entry) = first.take().or_else(|| entries.next()) else { break };
+                    if visit(entry.entry()).is_break() {
+                        *first = Some(entry);
+                        break;
+                    }
+                }
             }
         }
         if self.visiting.is_empty() {
@@ -502,7 +526,7 @@ impl Snapshot<'_> {
         });
         match preserved {
             Some(Preserved::Copied(aliases)) => Visiting::Copied(aliases.into_iter()),
-            Some(Preserved::Whole(index)) => Visiting::Whole(index.into_iter()),
+            Some(Preserved::Whole(index)) => Visiting::Whole(index.into_iter(), None),
             None => Visiting::nothing(),
         }
     }
@@ -513,8 +537,9 @@ impl Snapshot<'_> {
         if let Some(shard) = self.next_shard.checked_sub(1) {
             self.release(shard);
         }
-        if let Visiting::Whole(entries) = visited {
+        if let Visiting::Whole(entries, first) = visited {
             reaper::dispose(entries);
+            reaper::dispose(Vec::from_iter(first));
         }
     }
 

@@ -7,10 +7,12 @@
 //! entries were last read.
 
 use std::fmt;
+use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::SeqCst;
 
 use crate::entry::{Entry, Shared};
 use crate::hash::KeyHash;
+use crate::kind::Stored;
 use crate::limits::Options;
 use crate::meta::{Access, Meta};
 use crate::range::KeyOrder;
@@ -20,6 +22,8 @@ use crate::table::Table;
 
 /// The seed of all digests. Digests are compared between tables, and with stored ones.
 const DIGEST_SEED: u64 = 0x746f_6461_6e61_0001;
+/// Bytes whose digest takes as long as all else that an entry takes.
+const DIGESTED_BYTES: usize = 1_024;
 
 /// A durable table without its entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -119,36 +123,48 @@ impl Table {
 
 impl Snapshot<'_> {
     /// Visits the next entries, as [`Snapshot::next_part`] does, and adds them to a digest. That of
-    /// all entries is the table's [`Table::digest`] at the snapshot's moment; begin with 0.
+    /// all entries is the table's [`Table::digest`] at the snapshot's moment; begin with 0. An entry
+    /// counts as one and as one more for each [`DIGESTED_BYTES`] of its value.
     pub fn digest_part(&mut self, count: usize, digest: &mut u64) -> Result<bool, Abandoned> {
         let hash = KeyHash::new(DIGEST_SEED);
-        self.next_part(count, |entry| *digest ^= digest_with(&hash, &entry))
+        let mut left = count;
+        self.next_part_until(count, |entry| {
+            let cost = 1 + entry.stored().bytes().len() / DIGESTED_BYTES;
+            // A part has at least one entry.
+            if cost > left && left < count {
+                return ControlFlow::Break(());
+            }
+            left = left.saturating_sub(cost);
+            *digest ^= digest_with(&hash, &entry);
+            ControlFlow::Continue(())
+        })
     }
 }
 
 fn digest_with(hash: &KeyHash, entry: &Entry<'_>) -> u64 {
-    digest_fields(hash, entry.key(), entry.value(), &entry.meta(), entry.version())
+    digest_fields(hash, entry.key(), entry.stored(), &entry.meta(), entry.version())
 }
 
-/// The digest of a table that has only this entry. The digest of several is the exclusive or.
+/// The digest of a table that has only this string. The digest of several is the exclusive or.
 pub fn digest_of_entry(key: &[u8], value: &[u8], meta: &Meta, version: u64) -> u64 {
-    digest_fields(&KeyHash::new(DIGEST_SEED), key, value, meta, version)
+    digest_fields(&KeyHash::new(DIGEST_SEED), key, Stored::string(value), meta, version)
 }
 
-fn digest_fields(hash: &KeyHash, key: &[u8], value: &[u8], meta: &Meta, version: u64) -> u64 {
+fn digest_fields(hash: &KeyHash, key: &[u8], value: Stored<'_>, meta: &Meta, version: u64) -> u64 {
     let Meta { expires_at_ms, flags, access } = *meta;
     let mark = |set: bool, bit: u32| u64::from(set) << bit;
     let Access { stale, won, .. } = access.unwrap_or_default();
     let marks = mark(expires_at_ms.is_some(), 32)
         | mark(access.is_some(), 33)
         | mark(stale, 34)
-        | mark(won, 35);
+        | mark(won, 35)
+        | mark(value.is_collection(), 36);
     let fields = [
         version,
         expires_at_ms.unwrap_or(0),
         u64::from(flags) | marks,
         hash.of(key),
-        hash.of(value),
+        hash.of(value.bytes()),
     ];
     hash.of(fields.map(u64::to_le_bytes).as_flattened())
 }

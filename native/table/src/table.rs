@@ -282,7 +282,7 @@ impl<'a> Found<'a> {
         let simple = place.simple();
         let value = over(match &simple {
             Ok(simple) => simple.value(),
-            Err(entry) => entry.entry().value(),
+            Err(entry) => entry.entry().text().ok()?,
         })?;
         let begin_run = |entry: &mut _| Versions::begin_run(core, entry);
         if is_plain

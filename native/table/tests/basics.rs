@@ -40,7 +40,7 @@ fn get(table: &impl Keyspace, key: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn get_at(table: &impl Keyspace, key: &[u8], now_ms: u64) -> Option<Vec<u8>> {
-    table.read(key, now_ms, |entry| entry.map(|entry| entry.value().to_vec()))
+    table.read(key, now_ms, |entry| entry.map(|entry| entry.stored().bytes().to_vec()))
 }
 
 fn expiring(at_ms: u64) -> Meta {
@@ -81,7 +81,7 @@ fn every_combination_of_metadata_is_returned() {
             table.read(b"key", NOW_MS, |entry| {
                 let entry = entry.expect("live");
                 assert_eq!(entry.key(), b"key");
-                assert_eq!(entry.value(), vec![9; value_len]);
+                assert_eq!(entry.stored().bytes(), vec![9; value_len]);
                 assert_eq!(entry.meta(), meta);
                 assert_eq!(entry.version(), version);
             });
@@ -123,7 +123,7 @@ fn an_entry_can_be_prepared_before_its_shard_is_locked() {
         let version = table.update(b"k", NOW_MS, |slot| slot.put_prepared(prepared)).unwrap();
         table.read(b"k", NOW_MS, |entry| {
             let entry = entry.unwrap();
-            assert_eq!((entry.value().len(), entry.version()), (len + 3, version));
+            assert_eq!((entry.stored().bytes().len(), entry.version()), (len + 3, version));
         });
     }
 }
@@ -142,7 +142,7 @@ fn a_slot_sees_its_own_writes() {
         assert!(slot.entry().is_none());
         assert!(!slot.remove());
         slot.put(&[b"1"], Meta::default()).unwrap();
-        assert_eq!(slot.entry().unwrap().value(), b"1");
+        assert_eq!(slot.entry().unwrap().stored().bytes(), b"1");
         slot.set_meta(Meta { flags: 5, ..Meta::default() }).unwrap().unwrap();
         assert_eq!(slot.entry().unwrap().meta().flags, 5);
         assert!(slot.remove());
@@ -591,7 +591,11 @@ fn limits_refuse_neither_metadata_nor_moves() {
     assert_eq!(table.counts().entries_with_expiry, 1);
     let locked = table.lock_all(NOW_MS);
     let value = [1; 20];
-    locked.update(b"longer key", NOW_MS, |slot| slot.put_moved(&value, meta)).unwrap();
+    locked
+        .update(b"longer key", NOW_MS, |slot| {
+            slot.put_moved(todana_table::Stored::string(&value), meta)
+        })
+        .unwrap();
     locked.update(b"key", NOW_MS, |slot| slot.remove());
     drop(locked);
     assert_eq!((table.len(), table.counts().refused), (1, 0));
@@ -701,7 +705,7 @@ fn a_snapshot_is_a_point_in_time() {
     let mut seen = std::collections::BTreeMap::new();
     let mut step = 0u8;
     while snapshot.next_part(usize::MAX, |entry| {
-        assert!(seen.insert(entry.key().to_vec(), entry.value().to_vec()).is_none());
+        assert!(seen.insert(entry.key().to_vec(), entry.stored().bytes().to_vec()).is_none());
     }) == Ok(true)
     {
         set(&table, &[step], b"new");
@@ -726,7 +730,7 @@ fn an_owned_snapshot_outlives_the_table() {
     drop(table);
     let mut seen = 0;
     while snapshot.next_part(usize::MAX, |entry| {
-        assert_eq!(entry.value(), b"v");
+        assert_eq!(entry.stored().bytes(), b"v");
         seen += 1;
     }) == Ok(true)
     {}
@@ -750,8 +754,9 @@ fn shared_entries_outlive_their_keys() {
 
 #[test]
 fn a_value_of_the_same_size_is_replaced_in_place_if_nobody_else_has_it() {
-    let address =
-        |table: &Table| table.read(b"key", NOW_MS, |entry| entry.unwrap().value().as_ptr().addr());
+    let address = |table: &Table| {
+        table.read(b"key", NOW_MS, |entry| entry.unwrap().stored().bytes().as_ptr().addr())
+    };
     let value = |byte: u8, len: usize| vec![byte; len];
     for len in [1, 255, 256, 16_000] {
         let table = table();
@@ -766,7 +771,8 @@ fn a_value_of_the_same_size_is_replaced_in_place_if_nobody_else_has_it() {
         set(&table, b"key", &value(4, len));
         let mut snapshot = table.snapshot().unwrap();
         set(&table, b"key", &value(5, len));
-        while snapshot.next_part(usize::MAX, |entry| assert_eq!(entry.value(), value(4, len)))
+        while snapshot
+            .next_part(usize::MAX, |entry| assert_eq!(entry.stored().bytes(), value(4, len)))
             == Ok(true)
         {}
         drop(snapshot);
@@ -864,7 +870,9 @@ fn values_of_every_short_length_are_replaced_completely_and_nothing_beside_them(
             assert!(version > last);
             last = version;
             let found = table.read(&key, NOW_MS, |entry| {
-                entry.map(|entry| (entry.key().to_vec(), entry.value().to_vec(), entry.version()))
+                entry.map(|entry| {
+                    (entry.key().to_vec(), entry.stored().bytes().to_vec(), entry.version())
+                })
             });
             assert_eq!(found, Some((key.clone(), new.clone(), version)));
             assert_eq!(table.counts().entries, 1);

@@ -235,7 +235,7 @@ fn the_logs_snapshot_abandons_the_users_even_while_that_is_read() {
                 assert_eq!(keys(logs), Ok((0..100).collect()));
                 logs_again(&table);
             }
-            assert_eq!(entry.value(), b"v");
+            assert_eq!(entry.stored().bytes(), b"v");
         });
         assert_eq!(shard, Ok(true));
         assert!(visited.len() > 5);

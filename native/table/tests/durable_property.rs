@@ -55,8 +55,12 @@ impl<'t> Snapshots<'t> {
                 let Some(users) = &mut self.users else { return };
                 let left = &mut users.left;
                 let step = users.snapshot.next_part(count, |entry| {
-                    *left ^=
-                        digest_of_entry(entry.key(), entry.value(), &entry.meta(), entry.version());
+                    *left ^= digest_of_entry(
+                        entry.key(),
+                        entry.stored().bytes(),
+                        &entry.meta(),
+                        entry.version(),
+                    );
                 });
                 assert_eq!(step == Err(Abandoned), users.is_abandoned);
                 if step == Ok(false) {

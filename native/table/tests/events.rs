@@ -127,7 +127,9 @@ fn operate(table: &Table, operation: u8, key: u8, number: u16, now_ms: &mut u64)
             let step = table.lock([&name[..], &other[..]], *now_ms);
             let moved = step.update(&name, *now_ms, |slot| slot.remove());
             if moved {
-                let _ = step.update(&other, *now_ms, |slot| slot.put_moved(b"moved", meta));
+                let _ = step.update(&other, *now_ms, |slot| {
+                    slot.put_moved(todana_table::Stored::string(b"moved"), meta)
+                });
                 let _ = step.update(&other, *now_ms, |slot| slot.set_meta(Meta::default()));
             }
         }

@@ -35,12 +35,12 @@ fn value_of(key: u64, stamp: u64) -> Vec<u8> {
 /// Panics if key and value do not belong together, or are not from one write.
 fn assert_whole(entry: &Entry<'_>) {
     let key = u64::from_le_bytes(entry.key().try_into().expect("8 bytes"));
-    let (words, rest) = entry.value().as_chunks::<8>();
+    let (words, rest) = entry.stored().bytes().as_chunks::<8>();
     assert!(rest.is_empty());
     let first = u64::from_le_bytes(words[0]);
     assert_eq!(first >> 32, key);
     assert!(words.iter().all(|word| u64::from_le_bytes(*word) == first));
-    assert_eq!(entry.value(), value_of(key, first & 0xffff_ffff));
+    assert_eq!(entry.stored().bytes(), value_of(key, first & 0xffff_ffff));
 }
 
 /// Keeps the bytes of a value that is lent.
@@ -311,7 +311,7 @@ const ACCOUNTS: u64 = 200;
 const DEPOSIT: u64 = 1_000;
 
 fn amount(entry: &Entry<'_>) -> u64 {
-    u64::from_le_bytes(entry.value()[..8].try_into().expect("8 bytes"))
+    u64::from_le_bytes(entry.stored().bytes()[..8].try_into().expect("8 bytes"))
 }
 
 /// Moves money between two accounts as one step.
@@ -542,7 +542,7 @@ fn visible_bytes_never_change_while_values_are_shared_and_edited() {
         let key = dice.roll(KEYS).to_le_bytes();
         table.read_in_place(&key, NOW_MS, |entry| {
             let entry = entry.expect("present");
-            assert_unmixed(entry.value());
+            assert_unmixed(entry.stored().bytes());
             if dice.roll(10) == 0 {
                 entry.pin(make_pin);
             }
@@ -555,9 +555,9 @@ fn visible_bytes_never_change_while_values_are_shared_and_edited() {
     let snapshot = |_: &mut Dice| {
         let mut snapshot = table.snapshot().expect("the only one");
         while snapshot.next_part(1, |entry| {
-            let seen = assert_unmixed(entry.value());
+            let seen = assert_unmixed(entry.stored().bytes());
             thread::yield_now();
-            assert_eq!(assert_unmixed(entry.value()), seen);
+            assert_eq!(assert_unmixed(entry.stored().bytes()), seen);
         }) == Ok(true)
         {}
         thread::yield_now();

@@ -93,7 +93,9 @@ fn a_snapshot_keeps_no_value_that_is_younger() {
         write(&table, b"key", b"new");
     }
     assert_eq!(table.counts().kept_bytes, kept_bytes);
-    while snapshot.next_part(usize::MAX, |entry| assert_eq!(entry.value(), b"old")) == Ok(true) {}
+    while snapshot.next_part(usize::MAX, |entry| assert_eq!(entry.stored().bytes(), b"old"))
+        == Ok(true)
+    {}
     assert_eq!(table.counts().kept_bytes, 0);
 }
 

@@ -1,7 +1,8 @@
 //! One bit: GETBIT, SETBIT.
 
+use crate::string::text::text;
 use crate::{Context, Error, Reply};
-use todana_table::{Edit, Full, Keyspace, Meta};
+use todana_table::{Edit, Entry, Keyspace, WrongKind};
 
 /// GETBIT.
 pub(super) fn get<K: Keyspace, R: Reply>(
@@ -12,10 +13,14 @@ pub(super) fn get<K: Keyspace, R: Reply>(
     reply: &mut R,
 ) {
     let bit = space.read(key, now_ms, |entry| {
-        let byte = usize::try_from(offset / 8).ok()?;
-        entry?.value().get(byte).map(|byte| byte & mask(offset) != 0)
+        let value = text(entry)?;
+        let byte = usize::try_from(offset / 8).ok().and_then(|byte| value.get(byte));
+        Ok(byte.is_some_and(|byte| byte & mask(offset) != 0))
     });
-    reply.integer(bit.unwrap_or(false).into());
+    match bit {
+        Ok(bit) => reply.integer(bit.into()),
+        Err(WrongKind(kind)) => reply.error(Error::WrongKind(kind)),
+    }
 }
 
 /// SETBIT. Fills the gap between the old end and the bit with zeroes.
@@ -33,8 +38,15 @@ pub(super) fn set<K: Keyspace, R: Reply>(
     };
     let edit = Edit::SetBits { at, mask: mask(offset), on: bit };
     space.edit(key, context.now_ms, edit, |slot, draft| {
-        let (value, meta) =
-            slot.entry().map_or((&[][..], Meta::default()), |entry| (entry.value(), entry.meta()));
+        let entry = slot.entry();
+        let value = match text(entry) {
+            Ok(value) => value,
+            Err(wrong) => {
+                reply.error(wrong.into());
+                return Some(());
+            }
+        };
+        let meta = entry.as_ref().map(Entry::meta).unwrap_or_default();
         let was_set = value.get(at).is_some_and(|byte| byte & mask(offset) != 0);
         if was_set == bit && at < value.len() {
             // Nothing changes, so nothing is written, and watches of the key do not fail.
@@ -44,7 +56,7 @@ pub(super) fn set<K: Keyspace, R: Reply>(
         match slot.put_edited(draft, meta) {
             Ok(None) => return None,
             Ok(Some(_)) => reply.integer(was_set.into()),
-            Err(Full) => reply.error(Error::Full),
+            Err(refused) => reply.error(refused.into()),
         }
         Some(())
     });

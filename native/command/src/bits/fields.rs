@@ -5,10 +5,11 @@
 //! protocol uses it to refuse wrong words, and the execution to run them.
 
 use crate::cost::Reads;
+use crate::string::text::text;
 use crate::target::Target;
 use crate::{Context, Error, Reply};
 use std::fmt;
-use todana_table::{Edit, Full, Keyspace};
+use todana_table::{Edit, Keyspace, WrongKind};
 
 /// The largest gap in bytes between fields that are written together.
 const GAP_BYTES_MAX: usize = 4 << 10;
@@ -289,15 +290,19 @@ pub(crate) fn bit_fields<K: Keyspace, R: Reply>(
     }
     loop {
         let mut spans = fields.spans();
-        let (version, length) = space.read(key, now_ms, |entry| {
-            let value = entry.as_ref().map_or(&[][..], |entry| entry.value());
+        let read = space.read(key, now_ms, |entry| {
+            let value = text(entry)?;
             for span in &mut spans {
                 let end = span.end.min(value.len());
                 span.bytes.extend_from_slice(value.get(span.first..end).unwrap_or_default());
                 span.bytes.resize(span.end - span.first, 0);
             }
-            (entry.map_or(0, |entry| entry.version()), value.len())
+            Ok((entry.map_or(0, |entry| entry.version()), value.len()))
         });
+        let (version, length) = match read {
+            Ok(read) => read,
+            Err(WrongKind(kind)) => return reply.error(Error::WrongKind(kind)),
+        };
         let before: Vec<Vec<u8>> = spans.iter().map(|span| span.bytes.clone()).collect();
         let answers: Vec<Option<i64>> =
             fields.0.iter().map(|field| carry_out(&mut spans, field)).collect();
@@ -314,7 +319,7 @@ pub(crate) fn bit_fields<K: Keyspace, R: Reply>(
         });
         match stored {
             Err(NotPut::Changed) => continue,
-            Err(NotPut::Full) => return reply.error(Error::Full),
+            Err(NotPut::Failed(error)) => return reply.error(error),
             Ok(()) => {
                 reply.list(answers.len());
                 for answer in answers {
@@ -379,7 +384,7 @@ fn carry_out(spans: &mut [Span], field: &Field) -> Option<i64> {
 
 enum NotPut {
     Changed,
-    Full,
+    Failed(Error),
 }
 
 /// Writes bytes of the value, if it still has this version.
@@ -401,7 +406,7 @@ fn put<K: Keyspace>(
         match slot.put_edited(draft, meta) {
             Ok(None) => None,
             Ok(Some(_)) => Some(Ok(())),
-            Err(Full) => Some(Err(NotPut::Full)),
+            Err(refused) => Some(Err(NotPut::Failed(refused.into()))),
         }
     })
 }

@@ -10,7 +10,7 @@ mod slices;
 use crate::access::Access;
 use crate::cause::Names;
 use crate::cost::{Reads, copied, looked_at};
-use crate::family::{Brings, commands};
+use crate::family::{Brings, Kinds, commands};
 use crate::scope::{Keys, Scope};
 use crate::sizes::{Room, Sizes, Written};
 use crate::{BitOperator, Error, Fields, Span, Unit};
@@ -47,6 +47,7 @@ commands! {
             removes: false,
             events: Names::NONE,
             reads: Reads::Nothing,
+            kinds: Kinds::Strings,
             brings: Brings::Nothing,
             units: |_| 1,
             room: Room::Nothing,
@@ -64,6 +65,7 @@ commands! {
             removes: false,
             events: Names::NONE,
             reads: Reads::Bits,
+            kinds: Kinds::Strings,
             brings: Brings::Nothing,
             units: |_| 1,
             room: Room::ByLengths,
@@ -92,6 +94,7 @@ commands! {
             removes: false,
             events: Names::NONE,
             reads: Reads::Bits,
+            kinds: Kinds::Strings,
             brings: Brings::Nothing,
             units: |_| 1,
             room: Room::ByLengths,
@@ -115,6 +118,7 @@ commands! {
             removes: false,
             events: Names::SET_BIT,
             reads: Reads::Changed { zeroes_until: offset / 8 },
+            kinds: Kinds::Strings,
             brings: Brings::Part(0),
             units: |_| 1,
             room: Room::ByLengths,
@@ -135,6 +139,7 @@ commands! {
             removes: false,
             events: Names::PLAIN,
             reads: Reads::Combined,
+            kinds: Kinds::Strings,
             brings: Brings::Part(0),
             units: |_| 2 * keys.len() as u64,
             room: Room::ByLengths,
@@ -159,6 +164,7 @@ commands! {
             removes: false,
             events: Names::SET_BIT,
             reads: fields::reads(words, writes),
+            kinds: Kinds::Strings,
             brings: Brings::Part(0),
             units: |_| 1 + words.len() as u64,
             room: Room::ByLengths,

@@ -7,7 +7,7 @@
 use crate::record::Kept;
 use crate::target::Target;
 use crate::{BitOperator, Error, Reply};
-use todana_table::{Filling, Full, Keyspace, Meta};
+use todana_table::{Filling, Full, Keyspace, Meta, WrongKind};
 
 /// Bytes of sources that are combined while their shards are locked: some hundred microseconds.
 pub(crate) const LOCKED_BYTES_MAX: usize = 1 << 20;
@@ -37,14 +37,18 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    pub(crate) fn read<K: Keyspace>(space: &K, keys: &[&[u8]], now_ms: u64) -> Sources {
+    pub(crate) fn read<K: Keyspace>(
+        space: &K,
+        keys: &[&[u8]],
+        now_ms: u64,
+    ) -> Result<Sources, WrongKind> {
         let mut sources = Sources { values: Vec::new(), versions: Vec::new() };
         for key in keys {
-            let value = space.read(key, now_ms, |entry| entry.as_ref().map(Kept::of));
+            let value = Kept::read(space, key, now_ms)?;
             sources.versions.push(value.as_ref().map_or(0, Kept::version));
             sources.values.push(value);
         }
-        sources
+        Ok(sources)
     }
 
     /// Whether the records are still these.
@@ -285,19 +289,21 @@ pub(crate) fn step<T: Target, R: Reply>(
             operation.store(&locked, to, now_ms, reply);
             return None;
         }
-        Stage::Finished(operation) => operation.restart(Sources::read(&locked, from, now_ms)),
-        Stage::Begin => {
-            let sources = Sources::read(&locked, from, now_ms);
-            let is_short = sources.bytes() <= LOCKED_BYTES_MAX;
-            match Operation::new(operator, sources) {
-                Some(mut operation) if is_short => {
-                    operation.finish();
-                    operation.store(&locked, to, now_ms, reply);
-                    return None;
+        stage => match (Sources::read(&locked, from, now_ms), stage) {
+            (Err(wrong), _) => Err(wrong.into()),
+            (Ok(sources), Stage::Finished(operation)) => operation.restart(sources),
+            (Ok(sources), Stage::Begin) => {
+                let is_short = sources.bytes() <= LOCKED_BYTES_MAX;
+                match Operation::new(operator, sources) {
+                    Some(mut operation) if is_short => {
+                        operation.finish();
+                        operation.store(&locked, to, now_ms, reply);
+                        return None;
+                    }
+                    operation => operation.ok_or(Error::Full),
                 }
-                operation => operation.ok_or(Error::Full),
             }
-        }
+        },
     };
     next.map_err(|error| reply.error(error)).ok()
 }
@@ -311,7 +317,10 @@ pub(crate) fn bit_operation<K: Keyspace, R: Reply>(
     reply: &mut R,
 ) {
     let [to, from @ ..] = keys else { return reply.error(Error::SameObject) };
-    let sources = Sources::read(space, from, now_ms);
+    let sources = match Sources::read(space, from, now_ms) {
+        Ok(sources) => sources,
+        Err(wrong) => return reply.error(wrong.into()),
+    };
     if sources.bytes() > STEP_BYTES_MAX {
         return reply.error(Error::ValueTooLarge);
     }

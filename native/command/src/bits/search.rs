@@ -1,8 +1,8 @@
 //! Counting bits and searching for one: BITCOUNT, BITPOS.
 
-use crate::string::text::{clamp, clamp_each};
+use crate::string::text::{clamp, clamp_each, text};
 use crate::{Reply, Span, Unit};
-use todana_table::{Entry, Keyspace};
+use todana_table::{Keyspace, WrongKind};
 
 /// BITCOUNT.
 pub(crate) fn bit_count<K: Keyspace, R: Reply>(
@@ -13,10 +13,10 @@ pub(crate) fn bit_count<K: Keyspace, R: Reply>(
     reply: &mut R,
 ) {
     let count = space.read(key, now_ms, |entry| {
-        let value = entry.as_ref().map_or(&[][..], Entry::value);
-        Look::counting(span, value.len()).map_or(0, |look| look.finish(value))
+        let value = text(entry)?;
+        Ok(Look::counting(span, value.len()).map_or(0, |look| look.finish(value)))
     });
-    reply.integer(count);
+    reply_with(count, reply);
 }
 
 /// First and last bit of a span, clamped to the value by one of the rules for that; `None` if the
@@ -64,11 +64,18 @@ pub(crate) fn bit_position<K: Keyspace, R: Reply>(
     reply: &mut R,
 ) {
     let position = space.read(key, now_ms, |entry| {
-        let Some(entry) = entry else { return if search.bit { -1 } else { 0 } };
-        let value = entry.value();
-        Look::searching(search, value.len()).map_or(-1, |look| look.finish(value))
+        let Some(entry) = entry else { return Ok(if search.bit { -1 } else { 0 }) };
+        let value = entry.text()?;
+        Ok(Look::searching(search, value.len()).map_or(-1, |look| look.finish(value)))
     });
-    reply.integer(position);
+    reply_with(position, reply);
+}
+
+fn reply_with<R: Reply>(found: Result<i64, WrongKind>, reply: &mut R) {
+    match found {
+        Ok(number) => reply.integer(number),
+        Err(wrong) => reply.error(wrong.into()),
+    }
 }
 
 /// What a command looks for.

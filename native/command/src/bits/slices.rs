@@ -20,8 +20,9 @@ impl<T: Target, R: Reply> Slice<'_, T, R> {
             Some(Stage::Looking(value, look)) => (value, look),
             _ => {
                 let begun = self.target.read(key, self.context.now_ms, |entry| {
-                    let entry = entry.filter(|entry| entry.value().len() > READ_BYTES)?;
-                    Some((entry.share()?, sought.look(entry.value().len())?))
+                    let length = entry?.text().ok()?.len();
+                    let value = if length > READ_BYTES { entry?.share() } else { None };
+                    Some((value?, sought.look(length)?))
                 });
                 let Some(begun) = begun else {
                     sought.find(&self.target, key, self.context.now_ms, self.reply);

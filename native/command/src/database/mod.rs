@@ -10,7 +10,7 @@ use crate::access::Access;
 use crate::cause::Names;
 use crate::cost::{Reads, TABLE_UNITS};
 use crate::database::page::Collection;
-use crate::family::{Brings, commands};
+use crate::family::{Brings, Kinds, commands};
 use crate::scope::{Across, Scope};
 use crate::sizes::Room;
 use crate::{Error, Reply};
@@ -32,6 +32,7 @@ commands! {
             removes: false,
             events: Names::NONE,
             reads: Reads::Nothing,
+            kinds: Kinds::All,
             brings: Brings::Nothing,
             units: |_| TABLE_UNITS,
             room: Room::Nothing,
@@ -50,6 +51,7 @@ commands! {
             removes: false,
             events: Names::NONE,
             reads: Reads::Nothing,
+            kinds: if values { Kinds::LeavesOut } else { Kinds::All },
             brings: Brings::Nothing,
             units: |table| {
                 // It visits whole shards.
@@ -77,6 +79,7 @@ commands! {
             removes: false,
             events: Names::NONE,
             reads: Reads::Nothing,
+            kinds: Kinds::All,
             brings: Brings::Nothing,
             units: |table| table.visits(u64::MAX),
             room: Room::Nothing,
@@ -98,6 +101,7 @@ commands! {
             removes: false,
             events: Names::NONE,
             reads: Reads::Nothing,
+            kinds: Kinds::All,
             brings: Brings::Nothing,
             // It picks shards at random until it finds one that is not empty.
             units: |_| TABLE_UNITS,
@@ -116,6 +120,7 @@ commands! {
             removes: true,
             events: Names::PLAIN,
             reads: Reads::Nothing,
+            kinds: Kinds::All,
             brings: Brings::Nothing,
             // `units_of` adds those for the shards, because it knows whether a table is empty.
             units: |_| 1,
@@ -135,6 +140,7 @@ commands! {
             removes: true,
             events: Names::PLAIN,
             reads: Reads::Nothing,
+            kinds: Kinds::All,
             brings: Brings::Nothing,
             // As those of `Clear`.
             units: |_| 1,
@@ -153,6 +159,7 @@ commands! {
             removes: false,
             events: Names::PLAIN,
             reads: Reads::Nothing,
+            kinds: Kinds::All,
             brings: Brings::Nothing,
             units: |_| 1,
             room: Room::Nothing,
@@ -181,6 +188,7 @@ commands! {
             removes: false,
             events: Names::NONE,
             reads: Reads::Nothing,
+            kinds: if values { Kinds::LeavesOut } else { Kinds::All },
             brings: Brings::Nothing,
             units: |table| {
                 let records = (count as u64).saturating_mul(2);
@@ -207,6 +215,7 @@ commands! {
             removes: true,
             events: Names::PLAIN,
             reads: Reads::Nothing,
+            kinds: Kinds::All,
             brings: Brings::Nothing,
             units: |_| 1,
             room: Room::Nothing,
@@ -225,6 +234,7 @@ commands! {
             removes: false,
             events: Names::NONE,
             reads: Reads::Nothing,
+            kinds: Kinds::All,
             brings: Brings::Nothing,
             units: |table| table.visits(u64::MAX),
             room: Room::Nothing,

@@ -2,7 +2,6 @@
 //! begins with their number.
 
 use crate::database::glob::Glob;
-use crate::record::record_of;
 use crate::slot::slot_of;
 use crate::{Record, Reply};
 use todana_table::{Entry, Keyspace, NotOrdered, Shared, Walk, Walked};
@@ -134,14 +133,14 @@ impl Page {
         self.bytes[self.last_start..end].to_vec()
     }
 
+    /// Adds a record. A page of values has strings only.
     pub(crate) fn push(&mut self, entry: &Entry<'_>) {
+        let record = if self.values { Record::of(entry).map(Some) } else { Ok(None) };
+        let Ok(record) = record else { return };
         self.last_start = self.bytes.len();
         self.bytes.extend_from_slice(entry.key());
         self.items.push(self.bytes.len());
-        if !self.values {
-            return;
-        }
-        let Record { value, flags, version, expires_at_ms, .. } = record_of(entry);
+        let Some(Record { value, flags, version, expires_at_ms, .. }) = record else { return };
         self.rests.push(match entry.share() {
             Some(shared) => {
                 self.counted_bytes += value.len();
@@ -189,7 +188,7 @@ impl Page {
             let key = &self.bytes[start..end];
             start = end;
             let record = match self.rests.get(item) {
-                Some(Rest::Counted(shared)) => record_of(&shared.entry()),
+                Some(Rest::Counted(shared)) => Record::of_shared(shared),
                 Some(&Rest::Copied { value_bytes, flags, version, expires_at_ms }) => {
                     start += value_bytes;
                     let value = &self.bytes[end..start];

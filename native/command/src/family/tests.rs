@@ -1,17 +1,19 @@
 //! Each row of a family, compared with what execution does.
 
+use crate::bits::BitsCommand;
 use crate::cause::Names;
 use crate::scope::Scope;
 use crate::sizes::Room;
 use crate::sketch::registers::DENSE_BYTES;
 use crate::testing::{Dice, KEYS, numbers, rows};
 use crate::{
-    Access, Brings, Command, Context, FORMAT_MAX, FORMAT_MIN, KeyCommand, NullReply, own_units,
+    Access, Brings, Command, Context, Description, Error, FORMAT_MAX, FORMAT_MIN, KeyCommand,
+    Kinds, LcsSpan, LeaseState, NullReply, Record, Refusal, Reply, own_units,
 };
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use todana_table::{
-    Entry, KeyOrder, Keyspace, Meta, NotOrdered, Options, Slot, Table, Walk, Walked,
+    Entry, KeyOrder, Keyspace, Kind, Meta, NotOrdered, Options, Slot, Stored, Table, Walk, Walked,
 };
 
 const NOW_MS: u64 = 1_000;
@@ -24,25 +26,44 @@ struct Noting {
 }
 
 impl Noting {
-    /// A table with some of the keys that commands by the dice have.
-    fn filled(dice: &mut Dice) -> Noting {
+    /// A table with some of the keys that commands by the dice have. Of eight records, this many
+    /// are collections.
+    fn filled(dice: &mut Dice, collections: usize) -> Noting {
         let space = Noting { table: Table::new(Options::default()), touched: RefCell::default() };
         for key in KEYS {
-            let value = [&b"1"[..], b"127", &[b'0'; 700], b"12345678"][dice.below(4)];
+            let text = [&b"1"[..], b"127", &[b'0'; 700], b"12345678"][dice.below(4)];
+            let kind = 1 + dice.below(Kind::ALL.len() - 1);
+            let block = [&[kind as u8][..], text].concat();
+            let value = match dice.below(8) < collections {
+                true => Stored::block(&block).expect("a block"),
+                false => Stored::string(text),
+            };
             if dice.bit() {
                 let put =
-                    space.table.update(key, NOW_MS, |slot| slot.put(&[value], Meta::default()));
+                    space.table.update(key, NOW_MS, |slot| slot.put_stored(value, Meta::default()));
                 put.expect("room");
             }
         }
         space
     }
 
+    /// The kind, the value and the version of each key.
+    fn records(&self) -> BTreeMap<Vec<u8>, (Kind, Vec<u8>, u64)> {
+        let mut records = BTreeMap::new();
+        let visit = |it: Entry<'_>| {
+            let value = it.stored().bytes().to_vec();
+            records.insert(it.key().to_vec(), (it.kind(), value, it.version()));
+        };
+        assert_eq!(self.table.scan(0, usize::MAX, NOW_MS, visit), 0, "all records at once");
+        records
+    }
+
     /// The length of the value of each key, and the bytes of its entry.
     fn sizes(&self) -> BTreeMap<Vec<u8>, (usize, u64)> {
         let mut sizes = BTreeMap::new();
         let visit = |entry: Entry<'_>| {
-            sizes.insert(entry.key().to_vec(), (entry.value().len(), entry.bytes() as u64));
+            sizes
+                .insert(entry.key().to_vec(), (entry.stored().bytes().len(), entry.bytes() as u64));
         };
         assert_eq!(self.table.scan(0, usize::MAX, NOW_MS, visit), 0, "all records at once");
         sizes
@@ -92,7 +113,8 @@ const ENTRY_BYTES_BESIDE: u64 = 128;
 
 /// Executes a command, and compares its effects with the columns of its row.
 fn check(command: &Command<'_>, dice: &mut Dice) {
-    let space = Noting::filled(dice);
+    let collections = [0, 0, 4, 8][dice.below(4)];
+    let space = Noting::filled(dice, collections);
     let context = Context { now_ms: NOW_MS, value_bytes_max: 1_024 };
     let (before, version) = (space.sizes(), space.table.version());
     command.run(&space, context, &mut NullReply);
@@ -163,6 +185,91 @@ fn every_row_says_what_execution_does() {
             check(&command, &mut dice);
         }
     }
+}
+
+/// Executes a command on collections, and compares the outcome with the column `kinds` of its row.
+fn check_kinds(command: &Command<'_>, dice: &mut Dice) -> bool {
+    let space = Noting::filled(dice, 8);
+    let context = Context { now_ms: NOW_MS, value_bytes_max: 1_024 };
+    let before = space.records();
+    let mut errors = Errors::default();
+    command.run(&space, context, &mut errors);
+    let wrong = errors.errors.iter().find_map(|error| match error {
+        Error::WrongKind(kind) => Some(*kind),
+        _ => None,
+    });
+    if let Some(kind) = wrong {
+        assert_ne!(kind, Kind::String, "{command:?}");
+        assert_eq!(command.kinds(), Kinds::Strings, "`kinds` of {command:?}");
+        assert_eq!(space.records(), before, "{command:?} fails, and changes records");
+    }
+    if command.kinds() != Kinds::All && wrong.is_none() {
+        // Others may be refused for another reason, or be of absent keys.
+        assert_eq!(errors.shown, 0, "{command:?} shows a value of a collection");
+        for (key, (kind, value, _)) in &before {
+            let after = space.records();
+            let same = after.get(key).is_some_and(|it| (it.0, &it.1) == (*kind, value));
+            let is_destination = matches!(command, Command::Bits(BitsCommand::BitOperation { keys, .. })
+                if keys.first() == Some(&key.as_slice()));
+            assert!(same || is_destination, "{command:?} changes a collection");
+        }
+    }
+    wrong.is_some()
+}
+
+#[test]
+fn no_command_takes_a_collection_for_a_string() {
+    for number in numbers() {
+        let mut dice = Dice(1);
+        let kinds = (0..ROLLS).map(|seed| {
+            dice = Dice(seed);
+            let command = dice.command(number);
+            (check_kinds(&command, &mut dice), command.kinds())
+        });
+        let kinds: Vec<_> = kinds.collect();
+        if kinds.iter().any(|(_, kinds)| *kinds == Kinds::Strings) {
+            assert!(kinds.iter().any(|(failed, _)| *failed), "command {number} never fails");
+        }
+    }
+}
+
+/// Notes errors, and counts the values that a reply shows.
+#[derive(Default)]
+struct Errors {
+    errors: Vec<Error>,
+    shown: usize,
+}
+
+impl Reply for Errors {
+    fn error(&mut self, error: Error) {
+        self.errors.push(error);
+    }
+    fn record(&mut self, _: Record<'_>) {
+        self.shown += 1;
+    }
+    fn lease(&mut self, _: Record<'_>, _: LeaseState) {
+        self.shown += 1;
+    }
+    fn number(&mut self, _: Record<'_>) {
+        self.shown += 1;
+    }
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.shown += usize::from(!bytes.is_empty());
+    }
+    fn done(&mut self) {}
+    fn none(&mut self) {}
+    fn description(&mut self, _: Description<'_>) {}
+    fn stored(&mut self, _: u64) {}
+    fn refused(&mut self, _: Refusal) {}
+    fn integer(&mut self, _: i64) {}
+    fn length(&mut self, _: usize, _: u64) {}
+    fn flag(&mut self, _: bool) {}
+    fn expiry(&mut self, _: Option<u64>) {}
+    fn list(&mut self, _: usize) {}
+    fn page(&mut self, _: u64, _: usize) {}
+    fn slice(&mut self, _: Option<&[u8]>, _: usize) {}
+    fn key(&mut self, _: &[u8]) {}
+    fn matches(&mut self, _: &[LcsSpan], _: usize, _: bool) {}
 }
 
 #[test]

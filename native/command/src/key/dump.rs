@@ -101,9 +101,10 @@ fn payload(value: &[u8]) -> Vec<u8> {
 /// DUMP.
 pub(crate) fn dump<K: Keyspace, R: Reply>(space: &K, key: &[u8], now_ms: u64, reply: &mut R) {
     // The payload of a large value is made without the lock.
-    match space.read(key, now_ms, |entry| entry.as_ref().map(Kept::of)) {
-        Some(kept) => reply.bytes(&payload(kept.value())),
-        None => reply.none(),
+    match Kept::read(space, key, now_ms) {
+        Ok(Some(kept)) => reply.bytes(&payload(kept.value())),
+        Ok(None) => reply.none(),
+        Err(wrong) => reply.error(wrong.into()),
     }
 }
 
@@ -120,7 +121,7 @@ impl Dumping {
     /// Begins; `None` if the value is short, or there is no record.
     pub(crate) fn begin<K: Keyspace>(space: &K, key: &[u8], now_ms: u64) -> Option<Dumping> {
         let value = space.read(key, now_ms, |entry| {
-            entry.filter(|entry| entry.value().len() >= FILLED_BYTES_MIN).map(|it| Kept::of(&it))
+            Kept::of(&entry?).ok().filter(|kept| kept.value().len() >= FILLED_BYTES_MIN)
         })?;
         let (front, _) = front(value.value());
         let length = front.len() + value.value().len() + FOOT_BYTES;
@@ -153,7 +154,7 @@ impl Dumping {
                 let length = payload.len();
                 reply.part(payload, 0..length);
             }
-            None => reply.bytes(prepared.entry().value()),
+            None => reply.bytes(prepared.entry().stored().bytes()),
         }
         None
     }

@@ -60,6 +60,10 @@ pub(crate) fn get_and_expire<K: Keyspace, R: Reply>(
             reply.none();
             return None;
         };
+        if let Err(wrong) = entry.text() {
+            reply.error(wrong.into());
+            return None;
+        }
         let (old, new) = (entry.expires_at_ms(), resolve(expires, Some(&entry), now_ms));
         entry.note_access(now_ms);
         if is_past(new, now_ms) {

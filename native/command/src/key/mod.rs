@@ -11,7 +11,7 @@ mod slices;
 use crate::access::Access;
 use crate::cause::Names;
 use crate::cost::{Reads, dumped};
-use crate::family::{Brings, commands};
+use crate::family::{Brings, Kinds, commands};
 use crate::key::records::{Counted, Transfer};
 use crate::scope::{Across, Keys, Scope};
 use crate::sizes::{Room, Written};
@@ -30,6 +30,7 @@ commands! {
             removes: false,
             events: Names::NONE,
             reads: Reads::Nothing,
+            kinds: Kinds::All,
             brings: Brings::Nothing,
             units: |_| keys.len() as u64,
             room: Room::Nothing,
@@ -51,6 +52,7 @@ commands! {
             removes: false,
             events: Names::NONE,
             reads: Reads::Nothing,
+            kinds: Kinds::All,
             brings: Brings::Nothing,
             units: |_| 1,
             room: Room::Nothing,
@@ -68,6 +70,7 @@ commands! {
             removes: false,
             events: Names::NONE,
             reads: Reads::Nothing,
+            kinds: Kinds::All,
             brings: Brings::Nothing,
             units: |_| 1,
             room: Room::Nothing,
@@ -85,6 +88,7 @@ commands! {
             removes: true,
             events: Names::PLAIN,
             reads: Reads::Nothing,
+            kinds: Kinds::All,
             brings: Brings::Nothing,
             units: |_| 2 * keys.len() as u64,
             room: Room::Nothing,
@@ -106,6 +110,7 @@ commands! {
             removes: true,
             events: Names::PLAIN,
             reads: Reads::Nothing,
+            kinds: Kinds::All,
             brings: Brings::Nothing,
             units: |_| 1,
             room: Room::Nothing,
@@ -125,6 +130,7 @@ commands! {
             removes: false,
             events: Names::expiring(expires),
             reads: Reads::Nothing,
+            kinds: Kinds::All,
             brings: Brings::Nothing,
             units: |_| 1,
             room: Room::Nothing,
@@ -144,6 +150,7 @@ commands! {
             removes: false,
             events: Names::NONE,
             reads: Reads::Nothing,
+            kinds: Kinds::All,
             brings: Brings::Nothing,
             units: |_| keys.len() as u64,
             room: Room::Nothing,
@@ -166,6 +173,7 @@ commands! {
             removes: false,
             events: Names::RENAME,
             reads: Reads::Nothing,
+            kinds: Kinds::All,
             brings: Brings::Nothing,
             units: |_| 3,
             room: Room::Nothing,
@@ -192,6 +200,7 @@ commands! {
             removes: false,
             events: Names::COPY,
             reads: Reads::Nothing,
+            kinds: Kinds::All,
             brings: Brings::Nothing,
             units: |_| 3,
             room: Room::Any,
@@ -216,6 +225,7 @@ commands! {
             removes: false,
             events: Names::MOVE,
             reads: Reads::Nothing,
+            kinds: Kinds::All,
             brings: Brings::Nothing,
             units: |_| 3,
             room: Room::Nothing,
@@ -236,6 +246,7 @@ commands! {
             removes: false,
             events: Names::NONE,
             reads: Reads::Dumped,
+            kinds: Kinds::Strings,
             brings: Brings::Nothing,
             units: |_| 1,
             room: Room::ByLengths,
@@ -259,6 +270,7 @@ commands! {
             removes: false,
             events: Names::RESTORE,
             reads: Reads::Nothing,
+            kinds: Kinds::All,
             brings: Brings::Part(0),
             units: |_| 1 + dumped(payload.len().max(dump::value_length(payload))),
             room: Room::Entry(key.len() + dump::value_length(payload)),
@@ -287,6 +299,7 @@ commands! {
             removes: true,
             events: Names::PLAIN,
             reads: Reads::Nothing,
+            kinds: Kinds::All,
             brings: Brings::Nothing,
             units: |_| 3,
             room: Room::Nothing,
@@ -297,6 +310,24 @@ commands! {
                 let [key, to] = keys;
                 records::store_nothing(space, key, to, context.now_ms, reply);
             },
+        }
+
+        /// What the record is, without its value. Reply: `description` or `none`.
+        58 Describe { key: &'a [u8] } => {
+            format: 6,
+            keys: Scope::Key(key),
+            access: Access::Read,
+            removes: false,
+            events: Names::NONE,
+            reads: Reads::Nothing,
+            kinds: Kinds::All,
+            brings: Brings::Nothing,
+            units: |_| 1,
+            room: Room::Nothing,
+            foresee: |_| {},
+            slices: [never],
+            alone: [by_keys],
+            run: |space, context, reply| records::describe(space, key, context.now_ms, reply),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Existence, removal, renaming, copying.
 
-use crate::record::{Kept, check};
-use crate::{Condition, Error, Refusal, Reply};
+use crate::record::{Carried, check};
+use crate::{Condition, Description, Error, Refusal, Reply};
 use todana_table::{Entry, Full, Keyspace, PREFETCH_KEYS_MAX};
 
 /// What happens to keys that are counted.
@@ -100,6 +100,14 @@ pub(crate) fn memory_usage<K: Keyspace, R: Reply>(
     }
 }
 
+/// TYPE, OBJECT, DEBUG OBJECT, `me`. Does not count as an access.
+pub(crate) fn describe<K: Keyspace, R: Reply>(space: &K, key: &[u8], now_ms: u64, reply: &mut R) {
+    space.read(key, now_ms, |entry| match entry {
+        Some(entry) => reply.description(Description::of(&entry, now_ms)),
+        None => reply.none(),
+    });
+}
+
 /// RENAME, RENAMENX. The caller holds the locks of both keys.
 pub(crate) fn rename<K: Keyspace, R: Reply>(
     space: &K,
@@ -109,14 +117,14 @@ pub(crate) fn rename<K: Keyspace, R: Reply>(
     now_ms: u64,
     reply: &mut R,
 ) {
-    let Some(kept) = space.read(from, now_ms, |entry| entry.as_ref().map(Kept::of)) else {
+    let Some(carried) = space.read(from, now_ms, |entry| entry.as_ref().map(Carried::of)) else {
         return reply.refused(Refusal::Absent);
     };
     if if_absent && space.read(to, now_ms, |entry| entry.is_some()) {
         return reply.refused(Refusal::Present);
     }
     if from != to {
-        if space.update(to, now_ms, |slot| kept.put_moved(slot)) == Err(Full) {
+        if space.update(to, now_ms, |slot| carried.put_moved(slot)) == Err(Full) {
             return reply.error(Error::Full);
         }
         space.update(from, now_ms, |slot| slot.remove());
@@ -161,16 +169,15 @@ pub(crate) fn transfer<S: Keyspace, D: Keyspace, R: Reply>(
     if same && moved.from == moved.to {
         return reply.error(Error::SameObject);
     }
-    let Some(kept) = source.read(moved.from, now_ms, |entry| entry.as_ref().map(Kept::of)) else {
-        return reply.flag(false);
-    };
+    let carried = source.read(moved.from, now_ms, |entry| entry.as_ref().map(Carried::of));
+    let Some(carried) = carried else { return reply.flag(false) };
     let put = destination.update(moved.to, now_ms, |slot| {
         if slot.entry().is_some() && !moved.replace {
             return None;
         }
         Some(match moved.keep {
-            true => kept.put_copy(slot),
-            false => kept.put_moved(slot),
+            true => carried.put_copy(slot),
+            false => carried.put_moved(slot),
         })
     });
     match put {

@@ -5,9 +5,9 @@
 //! readers learn that another reader has won.
 
 use crate::key::expiry;
-use crate::record::{check, fresh_access, is_past, record_of, resolve, seconds};
-use crate::{Condition, Error, Expires, LeaseOptions, LeaseState, Refusal, Reply};
-use todana_table::{Access, Entry, Full, Keyspace, Meta, Shared, Slot};
+use crate::record::{check, fresh_access, is_past, resolve, seconds};
+use crate::{Condition, Error, Expires, LeaseOptions, LeaseState, Record, Refusal, Reply};
+use todana_table::{Access, Entry, Full, Keyspace, Kind, Meta, Shared, Slot};
 
 /// `mg`.
 pub(crate) fn lease<K: Keyspace, R: Reply>(
@@ -25,6 +25,10 @@ pub(crate) fn lease<K: Keyspace, R: Reply>(
             vivify(slot, options, now_ms, reply);
             return None;
         };
+        if let Err(wrong) = entry.text() {
+            reply.error(wrong.into());
+            return None;
+        }
         let state = look(&entry, options, now_ms);
         if state.won {
             mark_won(slot, now_ms);
@@ -36,7 +40,7 @@ pub(crate) fn lease<K: Keyspace, R: Reply>(
         Some((large?, state))
     });
     if let Some((large, state)) = large {
-        reply.lease(record_of(&large.entry()), state);
+        reply.lease(Record::of_shared(&large), state);
     }
 }
 
@@ -52,6 +56,10 @@ pub(crate) fn settle<K: Keyspace, R: Reply>(
     space.read(key, now_ms, |entry| match entry {
         None if options.vivify.is_none() => {
             reply.none();
+            true
+        }
+        Some(entry) if entry.kind() != Kind::String => {
+            reply.error(Error::WrongKind(entry.kind()));
             true
         }
         Some(entry) if options.touch.is_none() => {
@@ -74,8 +82,8 @@ fn vivify<R: Reply>(slot: &mut Slot<'_>, options: LeaseOptions, now_ms: u64, rep
         return reply.error(Error::Full);
     }
     let state = LeaseState { won: true, created: true, ..LeaseState::default() };
-    if let Some(entry) = slot.entry() {
-        reply.lease(record_of(&entry), state);
+    if let Some(Ok(record)) = slot.entry().as_ref().map(Record::of) {
+        reply.lease(record, state);
     }
     if is_past(meta.expires_at_ms, now_ms) {
         slot.remove();
@@ -118,7 +126,10 @@ fn show<R: Reply>(
     if !options.quiet_access {
         entry.note_access(now_ms);
     }
-    reply.lease(record_of(entry), state);
+    match Record::of(entry) {
+        Ok(record) => reply.lease(record, state),
+        Err(wrong) => reply.error(wrong.into()),
+    }
 }
 
 /// The same under a lock: returns a large record, which the caller shows after releasing the lock.

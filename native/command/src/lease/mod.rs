@@ -6,7 +6,7 @@ pub(crate) mod marks;
 use crate::access::Access;
 use crate::cause::Names;
 use crate::cost::Reads;
-use crate::family::{Brings, commands};
+use crate::family::{Brings, Kinds, commands};
 use crate::scope::Scope;
 use crate::sizes::Room;
 use crate::{Condition, Expires, LeaseOptions};
@@ -23,6 +23,7 @@ commands! {
             removes: false,
             events: Names::PLAIN,
             reads: Reads::Returned,
+            kinds: Kinds::Strings,
             brings: Brings::Nothing,
             units: |_| 1,
             room: Room::Entry(key.len()),
@@ -41,6 +42,7 @@ commands! {
             removes: false,
             events: Names::PLAIN,
             reads: Reads::Nothing,
+            kinds: Kinds::All,
             brings: Brings::Nothing,
             units: |_| 1,
             room: Room::Nothing,

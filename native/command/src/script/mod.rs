@@ -7,7 +7,7 @@ use crate::Error;
 use crate::access::Access;
 use crate::cause::Names;
 use crate::cost::{Reads, copied};
-use crate::family::{Brings, commands};
+use crate::family::{Brings, Kinds, commands};
 use crate::scope::Scope;
 use crate::sizes::Room;
 use crate::wire::{Input, Malformed, Put, Take, structs};
@@ -68,6 +68,7 @@ commands! {
             events: Names::PLAIN,
             // Its commands are counted one by one, and their writes are admitted one by one.
             reads: Reads::Nothing,
+            kinds: Kinds::All,
             brings: {
                 let words = script.words.iter().map(|word| word.len()).max().unwrap_or(0);
                 Brings::Part(words.max(script.source.len()))

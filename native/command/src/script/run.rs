@@ -8,13 +8,14 @@
 //! A script of a durable database is one record of the log, with its source and its limits, and
 //! every replica runs it when it applies the record. So the interpreter must do the same on each.
 
+use crate::record::Carried;
 use crate::scope::Scope;
 use crate::script::interpreter::{Interpreter, ScriptCall, ScriptRecords, Scripted};
 use crate::tape::{Status, Tape};
 use crate::work;
 use crate::{Access, Command, Context, KeyCommand, Script, cause};
 use std::collections::HashSet;
-use todana_table::{Keyspace, Meta, Shared};
+use todana_table::Keyspace;
 
 /// Runs a script on a table whose shards are locked for its keys.
 pub(crate) fn run<K: Keyspace>(
@@ -48,8 +49,7 @@ struct Records<'a, K> {
 /// A record before the script.
 enum Before {
     Absent,
-    Small(Vec<u8>, Meta, u64),
-    Large(Shared),
+    There(Carried),
 }
 
 impl<K: Keyspace> ScriptRecords for Records<'_, K> {
@@ -91,7 +91,7 @@ impl<K: Keyspace> Records<'_, K> {
     fn units(&self, command: &Command<'_>) -> u64 {
         let now_ms = self.context.now_ms;
         let length = |key: &[u8]| {
-            self.space.read(key, now_ms, |entry| entry.map_or(0, |entry| entry.value().len()))
+            self.space.read(key, now_ms, |entry| entry.map_or(0, |it| it.stored().bytes().len()))
         };
         work::units_in_script(command, length, self.context.value_bytes_max)
     }
@@ -104,10 +104,7 @@ impl<K: Keyspace> Records<'_, K> {
         }
         let before = self.space.read(key, self.context.now_ms, |entry| match entry {
             None => Before::Absent,
-            Some(entry) => match entry.share() {
-                Some(shared) => Before::Large(shared),
-                None => Before::Small(entry.value().to_vec(), entry.meta(), entry.version()),
-            },
+            Some(entry) => Before::There(Carried::of(&entry)),
         });
         self.before.push((key, before));
     }
@@ -120,12 +117,8 @@ impl<K: Keyspace> Records<'_, K> {
                 let version = slot.entry().map(|entry| entry.version());
                 match &before {
                     Before::Absent => _ = slot.remove(),
-                    Before::Small(_, _, same) if version == Some(*same) => {}
-                    Before::Small(value, meta, _) => _ = slot.put_moved(value, *meta),
-                    Before::Large(shared) if version == Some(shared.entry().version()) => {}
-                    Before::Large(shared) => {
-                        _ = slot.put_same_moved(&shared.entry(), shared.entry().meta());
-                    }
+                    Before::There(carried) if version == Some(carried.version()) => {}
+                    Before::There(carried) => _ = carried.put_moved(slot),
                 }
             });
         }

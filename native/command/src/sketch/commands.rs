@@ -44,7 +44,7 @@ fn change<K: Keyspace>(
     space.update(key, now_ms, |slot| {
         let entry = slot.entry();
         let (mut sketch, is_new) = match &entry {
-            Some(entry) => (Sketch::of(entry.value())?, false),
+            Some(entry) => (Sketch::of(entry.text()?)?, false),
             None => (Sketch::new(), true),
         };
         let meta = entry.map_or_else(Meta::default, |entry| entry.meta());
@@ -79,7 +79,7 @@ impl Union {
         for key in keys {
             space.read(key, now_ms, |entry| {
                 let Some(entry) = entry else { return Ok(()) };
-                let view = View::of(entry.value())?;
+                let view = View::of(entry.text()?)?;
                 self.dense |= view.is_dense();
                 view.raise(&mut self.registers)
             })?;
@@ -114,7 +114,7 @@ pub(crate) fn count<K: Keyspace, R: Reply>(space: &K, keys: &[&[u8]], now_ms: u6
     if let [key] = keys {
         let known = space.read(key, now_ms, |entry| {
             let entry = entry?;
-            View::of(entry.value()).ok()?.known_estimate()
+            View::of(entry.text().ok()?).ok()?.known_estimate()
         });
         if let Some(known) = known {
             return reply.integer(i64::try_from(known).unwrap_or(i64::MAX));

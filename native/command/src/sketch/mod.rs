@@ -7,7 +7,7 @@ mod slices;
 use crate::access::Access;
 use crate::cause::Names;
 use crate::cost::{Reads, copied};
-use crate::family::{Brings, commands};
+use crate::family::{Brings, Kinds, commands};
 use crate::scope::{Keys, Scope};
 use crate::sizes::{Room, Sizes, Written};
 use crate::sketch::registers::DENSE_BYTES;
@@ -37,6 +37,7 @@ commands! {
             removes: false,
             events: Names::ADD_TO_SKETCH,
             reads: Reads::Nothing,
+            kinds: Kinds::Strings,
             brings: Brings::Nothing,
             units: |_| {
                 let bytes = elements.iter().map(|element| element.len()).sum();
@@ -58,6 +59,7 @@ commands! {
             removes: false,
             events: Names::NONE,
             reads: Reads::Nothing,
+            kinds: Kinds::Strings,
             brings: Brings::Nothing,
             units: |_| (1 + keys.len() as u64).saturating_mul(SKETCH_UNITS),
             room: Room::Nothing,
@@ -79,6 +81,7 @@ commands! {
             removes: false,
             events: Names::ADD_TO_SKETCH,
             reads: Reads::Nothing,
+            kinds: Kinds::Strings,
             brings: Brings::Nothing,
             units: |_| (1 + keys.len() as u64).saturating_mul(SKETCH_UNITS),
             room: Room::Entry(keys.first().map_or(0, |key| key.len()) + DENSE_BYTES),

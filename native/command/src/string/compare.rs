@@ -3,7 +3,7 @@
 use crate::record::{Kept, is_past, resolve};
 use crate::string::text::{PREPARED_BYTES_MIN, reply_with_kept};
 use crate::{Context, Error, Expires, Refusal, Reply};
-use todana_table::{Entry, Full, Keyspace, Meta, Prepared};
+use todana_table::{Full, Keyspace, Meta, Prepared};
 
 /// The arguments of [`compare_value`]: what the value must be, and the new one.
 pub(crate) struct Comparison<'a> {
@@ -52,24 +52,24 @@ pub(crate) fn compare_value<K: Keyspace, R: Reply>(
     // another table by then (SWAPDB).
     let same = match wanted.value() {
         Some(old) if old.len() >= PREPARED_BYTES_MIN => space.read(key, context.now_ms, |entry| {
-            entry.filter(|entry| entry.value() == old).and_then(|entry| entry.share())
+            entry.filter(|entry| entry.text() == Ok(old)).and_then(|entry| entry.share())
         }),
         _ => None,
     };
     let mut old = None;
     let answer = space.update(key, context.now_ms, |slot| {
         let entry = slot.entry();
-        let is_same = same
-            .as_ref()
-            .zip(entry)
-            .is_some_and(|(same, entry)| std::ptr::eq(&**same, entry.value()));
-        let is_equal = is_same || entry.as_ref().map(Entry::value) == wanted.value();
+        let value = entry.map(|entry| entry.text()).transpose();
+        let value = value.map_err(|wrong| Unchanged::Failed(wrong.into()))?;
+        let is_same =
+            same.as_ref().zip(value).is_some_and(|(same, value)| std::ptr::eq(&**same, value));
+        let is_equal = is_same || value == wanted.value();
         let holds = match wanted {
             Wanted::Is(_) => is_equal,
             Wanted::IsNot(_) => !is_equal && (entry.is_some() || new.is_some()),
         };
         if return_old {
-            old = entry.as_ref().map(Kept::of);
+            old = entry.as_ref().and_then(|entry| Kept::of(entry).ok());
         }
         if !holds {
             return Err(Unchanged::Refused);

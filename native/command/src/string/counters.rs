@@ -95,23 +95,21 @@ struct Increment<C> {
 /// Why a counter was not changed.
 enum Unchanged {
     Absent,
-    NotACounter,
-    Full,
+    Failed(Error),
 }
 
 impl Unchanged {
     fn write<R: Reply>(self, reply: &mut R) {
         match self {
             Unchanged::Absent => reply.refused(Refusal::Absent),
-            Unchanged::NotACounter => reply.error(Error::NotACounter),
-            Unchanged::Full => reply.error(Error::Full),
+            Unchanged::Failed(error) => reply.error(error),
         }
     }
 }
 
-impl From<Full> for Unchanged {
-    fn from(_: Full) -> Unchanged {
-        Unchanged::Full
+impl<E: Into<Error>> From<E> for Unchanged {
+    fn from(error: E) -> Unchanged {
+        Unchanged::Failed(error.into())
     }
 }
 
@@ -120,7 +118,7 @@ impl<C: Counter> Increment<C> {
     fn take<K: Keyspace>(&self, space: &K, key: &[u8]) -> Result<C, Unchanged> {
         space.update(key, self.written.now_ms, |slot| {
             let old = match slot.entry() {
-                Some(entry) => Some(C::from_bytes(entry.value()).ok_or(Unchanged::NotACounter)?),
+                Some(entry) => Some(C::from_bytes(entry.text()?).ok_or(Error::NotACounter)?),
                 None => None,
             };
             let new = match (self.origin, old) {

@@ -16,7 +16,7 @@
 use crate::record::Kept;
 use crate::target::Target;
 use crate::{Error, LcsSpan, LcsWant, Reply};
-use todana_table::Keyspace;
+use todana_table::{Keyspace, WrongKind};
 
 /// Most words of all rows: two values of 5.7 KiB, or one of 512 KiB and one of 64 bytes.
 const WORDS_MAX: usize = 1 << 19;
@@ -30,8 +30,13 @@ pub(crate) struct Values([Option<Kept>; 2]);
 
 impl Values {
     /// Reads the values, large ones by handle. A missing record counts as an empty value.
-    pub(crate) fn read<K: Keyspace>(space: &K, keys: [&[u8]; 2], now_ms: u64) -> Values {
-        Values(keys.map(|key| space.read(key, now_ms, |entry| entry.as_ref().map(Kept::of))))
+    pub(crate) fn read<K: Keyspace>(
+        space: &K,
+        keys: [&[u8]; 2],
+        now_ms: u64,
+    ) -> Result<Values, WrongKind> {
+        let [first, second] = keys.map(|key| Kept::read(space, key, now_ms));
+        Ok(Values([first?, second?]))
     }
 
     /// LCS. This may be slow: the caller must have released its locks, or `words_max` must be
@@ -64,7 +69,30 @@ pub(crate) fn alone<T: Target, R: Reply>(
     reply: &mut R,
 ) {
     let values = Values::read(&target.lock(keys, now_ms), keys, now_ms);
-    values.longest_common(want, WORDS_MAX, reply);
+    longest_common(values, want, WORDS_MAX, reply);
+}
+
+/// The same with the locks held, on short values.
+pub(crate) fn in_batch<K: Keyspace, R: Reply>(
+    space: &K,
+    keys: [&[u8]; 2],
+    want: LcsWant,
+    now_ms: u64,
+    reply: &mut R,
+) {
+    longest_common(Values::read(space, keys, now_ms), want, BATCH_WORDS_MAX, reply);
+}
+
+fn longest_common<R: Reply>(
+    values: Result<Values, WrongKind>,
+    want: LcsWant,
+    words_max: usize,
+    reply: &mut R,
+) {
+    match values {
+        Ok(values) => values.longest_common(want, words_max, reply),
+        Err(wrong) => reply.error(wrong.into()),
+    }
 }
 
 /// For each prefix of the longer value (or only for the whole value), the columns, which are the

@@ -15,7 +15,7 @@ pub(crate) mod text;
 use crate::access::Access;
 use crate::cause::Names;
 use crate::cost::{PAIR_UNITS, Reads, copied, returned};
-use crate::family::{Brings, commands};
+use crate::family::{Brings, Kinds, commands};
 use crate::key::expiry;
 use crate::scope::{Keys, Scope};
 use crate::sizes::Room;
@@ -43,6 +43,7 @@ commands! {
             removes: false,
             events: Names::NONE,
             reads: Reads::Returned,
+            kinds: Kinds::Strings,
             brings: Brings::Nothing,
             units: |_| 1,
             room: Room::Nothing,
@@ -61,6 +62,7 @@ commands! {
             removes: false,
             events: Names::NONE,
             reads: Reads::Returned,
+            kinds: Kinds::LeavesOut,
             brings: Brings::Nothing,
             units: |_| keys.len() as u64,
             room: Room::Nothing,
@@ -82,6 +84,7 @@ commands! {
             removes: false,
             events: Names::NONE,
             reads: Reads::Nothing,
+            kinds: Kinds::Strings,
             brings: Brings::Nothing,
             units: |_| 1,
             room: Room::Nothing,
@@ -100,6 +103,7 @@ commands! {
             removes: false,
             events: Names::NONE,
             reads: Reads::Part { start, end },
+            kinds: Kinds::Strings,
             brings: Brings::Nothing,
             units: |_| 1,
             room: Room::ByLengths,
@@ -126,6 +130,7 @@ commands! {
             removes: false,
             events: Names::NONE,
             reads: Reads::Returned,
+            kinds: Kinds::Strings,
             brings: Brings::Nothing,
             units: |_| LCS_UNITS,
             room: Room::Nothing,
@@ -133,8 +138,7 @@ commands! {
             slices: [never],
             alone: [|target, context, reply| lcs::alone(target, keys, want, context.now_ms, reply)],
             run: |space, context, reply| {
-                let values = lcs::Values::read(space, keys, context.now_ms);
-                values.longest_common(want, lcs::BATCH_WORDS_MAX, reply);
+                lcs::in_batch(space, keys, want, context.now_ms, reply);
             },
         }
 
@@ -148,6 +152,7 @@ commands! {
             removes: false,
             events: Names::stored(set.expires),
             reads: if set.return_old { Reads::Returned } else { Reads::Nothing },
+            kinds: if set.return_old { Kinds::Strings } else { Kinds::All },
             brings: Brings::Values(set.value.len()),
             units: |_| 1 + copied(set.value.len()),
             room: Room::Entry(set.key.len() + set.value.len()),
@@ -167,6 +172,7 @@ commands! {
             removes: false,
             events: Names::SET_RANGE,
             reads: Reads::Changed { zeroes_until: offset },
+            kinds: Kinds::Strings,
             brings: Brings::Part(bytes.len()),
             units: |_| 1 + copied(bytes.len()),
             room: Room::ByLengths,
@@ -193,6 +199,7 @@ commands! {
             removes: false,
             events: Names::INCREMENT,
             reads: Reads::Nothing,
+            kinds: Kinds::Strings,
             brings: Brings::Nothing,
             units: |_| 1,
             room: Room::Entry(increment.key.len()),
@@ -216,6 +223,7 @@ commands! {
             removes: false,
             events: Names::INCREMENT_FLOAT,
             reads: Reads::Nothing,
+            kinds: Kinds::Strings,
             brings: Brings::Nothing,
             units: |_| 1,
             room: Room::Any,
@@ -235,6 +243,7 @@ commands! {
             removes: true,
             events: Names::PLAIN,
             reads: Reads::Returned,
+            kinds: Kinds::Strings,
             brings: Brings::Nothing,
             units: |_| 2,
             room: Room::Nothing,
@@ -253,6 +262,7 @@ commands! {
             removes: false,
             events: Names::expiring(expires),
             reads: Reads::Returned,
+            kinds: Kinds::Strings,
             brings: Brings::Nothing,
             units: |_| 1,
             room: Room::Nothing,
@@ -281,6 +291,7 @@ commands! {
             removes: false,
             events: Names::stored(expires),
             reads: Reads::Nothing,
+            kinds: Kinds::All,
             brings: Brings::Values(pairs.iter().map(|(_, value)| value.len()).max().unwrap_or(0)),
             units: |_| pairs.iter().map(|(_, value)| PAIR_UNITS + copied(value.len())).sum(),
             room: {
@@ -318,6 +329,7 @@ commands! {
             removes: false,
             events: Names::APPEND,
             reads: Reads::Changed { zeroes_until: 0 },
+            kinds: Kinds::Strings,
             brings: Brings::Part(bytes.len()),
             units: |_| 1 + copied(bytes.len()),
             room: Room::ByLengths,
@@ -348,6 +360,7 @@ commands! {
             removes: false,
             events: Names::INCREMENT,
             reads: Reads::Nothing,
+            kinds: Kinds::Strings,
             brings: Brings::Nothing,
             units: |_| 1,
             room: Room::Entry(key.len()),
@@ -375,6 +388,7 @@ commands! {
             removes: false,
             events: Names::INCREMENT,
             reads: Reads::Nothing,
+            kinds: Kinds::Strings,
             brings: Brings::Nothing,
             units: |_| 1,
             room: Room::Entry(key.len()),
@@ -401,6 +415,7 @@ commands! {
             removes: new.is_none(),
             events: Names::stored(expires),
             reads: Reads::Nothing,
+            kinds: Kinds::Strings,
             brings: Brings::Values(length(new)),
             units: |_| 1 + copied(length(old) + length(new)),
             room: Room::Entry(key.len() + length(new)),
@@ -432,6 +447,7 @@ commands! {
             removes: new.is_none(),
             events: Names::stored(expires),
             reads: if return_old { Reads::Returned } else { Reads::Nothing },
+            kinds: Kinds::Strings,
             brings: Brings::Values(length(new)),
             units: |_| 1 + copied(value.len() + length(new)),
             room: Room::Entry(key.len() + length(new)),

@@ -1,9 +1,9 @@
 //! Values as decimal numbers. Every protocol's increment and decrement is [`increment`].
 
-use crate::record::{check, fresh_access, is_past, record_of, resolve};
+use crate::record::{check, fresh_access, is_past, resolve};
 use crate::string::digits;
 use crate::string::float;
-use crate::{Condition, Delta, Error, Expires, Increment, Initial, Refusal, Reply};
+use crate::{Condition, Delta, Error, Expires, Increment, Initial, Record, Refusal, Reply};
 use todana_table::{Entry, Full, Keyspace, Meta, Slot, Table, Time, Written};
 
 /// INCR, DECR, INCRBY, DECRBY; `incr`, `decr`, `ma`; `todana:update_counter`.
@@ -57,7 +57,7 @@ fn add_and_reply<R: Reply>(
         (Some(entry), _) => {
             let expires_at_ms = resolve(increment.expires, Some(&entry), now_ms);
             let meta = Meta { expires_at_ms, ..entry.meta() };
-            (add(entry.value(), increment.delta), meta)
+            (add_to(entry, increment.delta), meta)
         }
         (None, Some((initial, expires))) => {
             (start(initial, increment.delta), new_meta(expires, increment, now_ms))
@@ -100,12 +100,16 @@ fn put_number<R: Reply>(
     if slot.put(&[text.as_bytes()], meta) == Err(Full) {
         return reply.error(Error::Full);
     }
-    if let Some(entry) = slot.entry() {
-        reply.number(record_of(&entry));
+    if let Some(Ok(record)) = slot.entry().as_ref().map(Record::of) {
+        reply.number(record);
     }
     if is_past(meta.expires_at_ms, now_ms) {
         slot.remove();
     }
+}
+
+fn add_to(entry: Entry<'_>, delta: Delta) -> Result<Number, Error> {
+    add(entry.text()?, delta)
 }
 
 fn add(text: &[u8], delta: Delta) -> Result<Number, Error> {
@@ -161,6 +165,11 @@ fn parse_long(text: &[u8]) -> Option<i64> {
     if negative { 0i64.checked_sub_unsigned(magnitude) } else { i64::try_from(magnitude).ok() }
 }
 
+/// Whether a value is a signed decimal integer of 64 bits in its only form.
+pub(crate) fn is_integer(text: &[u8]) -> bool {
+    parse_signed(text).is_some()
+}
+
 /// Longest value that may be an unsigned number. memcached stores longer ones in chunks, which are
 /// not numbers.
 const UNSIGNED_BYTES_MAX: usize = 512 << 10;
@@ -199,7 +208,8 @@ pub(crate) fn increment_float<K: Keyspace, R: Reply>(
 ) {
     space.update(key, now_ms, |slot| {
         let entry = slot.entry();
-        let sum = float::add(entry.as_ref().map_or(&b"0"[..], Entry::value), delta);
+        let text = entry.map_or(Ok(&b"0"[..]), |entry| entry.text());
+        let sum = text.map_err(Error::from).and_then(|text| float::add(text, delta));
         let meta = entry.as_ref().map_or_else(Meta::default, Entry::meta);
         match sum {
             Ok(text) => match slot.put(&[text.as_bytes()], meta) {

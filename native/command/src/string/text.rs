@@ -1,11 +1,11 @@
 //! Values as byte strings: read, store, extend, cut.
 
-use crate::record::{self, Kept, check, fresh_access, is_past, record_of, resolve};
+use crate::record::{self, Kept, check, fresh_access, is_past, resolve};
 use crate::target::Target;
-use crate::{Condition, Context, Error, Expires, Refusal, Reply, Set, Side};
+use crate::{Condition, Context, Error, Expires, Record, Refusal, Reply, Set, Side};
 use todana_table::{
     Access, Edit, Entry, Filling, Full, Keyspace, Lent, Meta, PREFETCH_KEYS_MAX, Prepared, Shared,
-    Slot, Table, Time, Written,
+    Slot, Table, Time, Written, WrongKind,
 };
 
 /// GET, `get`, `todana:get`.
@@ -14,22 +14,26 @@ pub(crate) fn get<K: Keyspace, R: Reply>(space: &K, key: &[u8], now_ms: u64, rep
     record::get(space, key, now_ms, |entry| reply_with(entry, reply));
 }
 
-/// Replies with a record, if there is one; with a handle if it is large.
+/// Replies with a string, if there is one; with a handle if it is large.
 #[inline]
 fn reply_with<R: Reply>(entry: Option<Entry<'_>>, reply: &mut R) {
-    match entry {
-        Some(entry) => {
-            let is_kept = reply.keeps(entry.value().len());
-            match if is_kept { entry.share() } else { None } {
-                Some(large) => reply.kept(large),
-                None => reply.record(record_of(&entry)),
-            }
-        }
+    match entry.map(|entry| (entry, Record::of(&entry))) {
+        Some((entry, Ok(record))) => reply_with_record(&entry, record, reply),
+        Some((_, Err(wrong))) => reply.error(wrong.into()),
         None => reply.none(),
     }
 }
 
-/// MGET, `get` of several keys.
+#[inline]
+fn reply_with_record<R: Reply>(entry: &Entry<'_>, record: Record<'_>, reply: &mut R) {
+    let is_kept = reply.keeps(record.value.len());
+    match if is_kept { entry.share() } else { None } {
+        Some(large) => reply.kept(large),
+        None => reply.record(record),
+    }
+}
+
+/// MGET, `get` of several keys. A record that is no string is none.
 #[inline]
 pub(crate) fn get_many<K: Keyspace, R: Reply>(
     space: &K,
@@ -42,7 +46,14 @@ pub(crate) fn get_many<K: Keyspace, R: Reply>(
         if keys.len() > 1 {
             space.prefetch(keys);
         }
-        keys.iter().for_each(|key| get(space, key, now_ms, reply));
+        for key in keys {
+            record::get(space, key, now_ms, |entry| {
+                match entry.and_then(|entry| Some((entry, Record::of(&entry).ok()?))) {
+                    Some((entry, record)) => reply_with_record(&entry, record, reply),
+                    None => reply.none(),
+                }
+            });
+        }
     }
 }
 
@@ -86,13 +97,13 @@ pub(crate) fn get_each_small<K: Keyspace, R: Reply>(
             space.prefetch(&keys[at..keys.len().min(at + PREFETCH_KEYS_MAX)]);
         }
         space.read(key, now_ms, |entry| {
-            let is_large =
-                entry.as_ref().is_some_and(|entry| entry.value().len() >= PREPARED_BYTES_MIN);
+            let record = entry.as_ref().and_then(|entry| Record::of(entry).ok());
+            let is_large = record.is_some_and(|record| record.value.len() >= PREPARED_BYTES_MIN);
             if is_large || !rest.is_empty() {
-                rest.push(entry.as_ref().map(Kept::of));
+                rest.push(entry.as_ref().and_then(|entry| Kept::of(entry).ok()));
             } else {
-                match &entry {
-                    Some(entry) => reply.record(record_of(entry)),
+                match record {
+                    Some(record) => reply.record(record),
                     None => reply.none(),
                 }
             }
@@ -231,12 +242,16 @@ fn set_prepared<K: Keyspace, R: Reply>(
 ) {
     let Ok(mut prepared) = prepared else { return reply.error(Error::Full) };
     let (stored, old) = space.update(set.key, now_ms, |slot| {
-        let old = if set.return_old { slot.entry().as_ref().map(Kept::of) } else { None };
-        (store(slot, set, &mut prepared, now_ms), old)
+        let old = if set.return_old { slot.entry() } else { None };
+        match old.as_ref().map(Kept::of).transpose() {
+            Ok(old) => (store(slot, set, &mut prepared, now_ms), old),
+            // The old value is part of the reply: nothing is stored.
+            Err(wrong) => (Err(Unstored::Failed(wrong.into())), None),
+        }
     });
     // Without the lock, because the old value may be large.
     match (stored, old) {
-        (Err(Unstored::Full), _) => reply.error(Error::Full),
+        (Err(Unstored::Failed(error)), _) => reply.error(error),
         (_, Some(Kept::Counted(old))) => reply.kept(old),
         (_, Some(old)) => reply.record(old.record(set.key)),
         (_, None) if set.return_old => reply.none(),
@@ -248,21 +263,21 @@ fn set_prepared<K: Keyspace, R: Reply>(
 /// Why nothing was stored.
 enum Unstored {
     Refused(Refusal),
-    Full,
+    Failed(Error),
 }
 
 impl Unstored {
     fn reply<R: Reply>(self, reply: &mut R) {
         match self {
             Unstored::Refused(refusal) => reply.refused(refusal),
-            Unstored::Full => reply.error(Error::Full),
+            Unstored::Failed(error) => reply.error(error),
         }
     }
 }
 
 impl From<Full> for Unstored {
-    fn from(_: Full) -> Unstored {
-        Unstored::Full
+    fn from(full: Full) -> Unstored {
+        Unstored::Failed(full.into())
     }
 }
 
@@ -322,8 +337,16 @@ fn inherited_meta(set: &Set<'_>, entry: Option<Entry<'_>>, now_ms: u64) -> Meta 
 
 /// STRLEN.
 pub(crate) fn length<K: Keyspace, R: Reply>(space: &K, key: &[u8], now_ms: u64, reply: &mut R) {
-    let length = space.read(key, now_ms, |entry| entry.map_or(0, |entry| entry.value().len()));
-    reply.integer(length as i64);
+    match space.read(key, now_ms, |entry| Ok(text(entry)?.len())) {
+        Ok(length) => reply.integer(length as i64),
+        Err(WrongKind(kind)) => reply.error(Error::WrongKind(kind)),
+    }
+}
+
+/// The value of a string, empty without a record.
+#[inline]
+pub(crate) fn text<'a>(entry: Option<Entry<'a>>) -> Result<&'a [u8], WrongKind> {
+    entry.map_or(Ok(&[]), |entry| entry.text())
 }
 
 /// GETRANGE. Offsets are inclusive; negative ones count from the end.
@@ -336,7 +359,13 @@ pub(crate) fn get_range<K: Keyspace, R: Reply>(
     reply: &mut R,
 ) {
     let large = space.read(key, now_ms, |entry| {
-        let value = entry.as_ref().map_or(&[][..], Entry::value);
+        let value = match text(entry) {
+            Ok(value) => value,
+            Err(wrong) => {
+                reply.error(wrong.into());
+                return None;
+            }
+        };
         let range = clamp(start, end, value.len()).map_or(0..0, |(first, last)| first..last + 1);
         if reply.keeps(range.len())
             && let Some(large) = entry.as_ref().and_then(Entry::share)
@@ -406,11 +435,8 @@ pub(crate) fn concat<K: Keyspace, R: Reply>(
         };
         match slot.put_edited(draft, meta) {
             Ok(None) => return None,
-            Ok(Some(version)) => {
-                let length = slot.entry().map_or(0, |entry| entry.value().len());
-                reply.length(length, version);
-            }
-            Err(Full) => reply.error(Error::Full),
+            Ok(Some(version)) => reply.length(length_now(slot), version),
+            Err(refused) => reply.error(refused.into()),
         }
         if is_past(slot.entry().and_then(|entry| entry.expires_at_ms()), context.now_ms) {
             slot.remove();
@@ -422,16 +448,21 @@ pub(crate) fn concat<K: Keyspace, R: Reply>(
 /// Why nothing was added.
 enum Unextended {
     Refused(Refusal),
-    TooLarge,
+    Failed(Error),
 }
 
 impl Unextended {
     fn reply<R: Reply>(self, reply: &mut R) {
         match self {
             Unextended::Refused(refusal) => reply.refused(refusal),
-            Unextended::TooLarge => reply.error(Error::ValueTooLarge),
+            Unextended::Failed(error) => reply.error(error),
         }
     }
+}
+
+/// Length of the string that the slot has now.
+fn length_now(slot: &Slot<'_>) -> usize {
+    text(slot.entry()).map_or(0, <[u8]>::len)
 }
 
 /// The metadata of an extended value.
@@ -444,9 +475,12 @@ fn extended_meta(
     if entry.is_none() && !added.create {
         return Err(Unextended::Refused(Refusal::Absent));
     }
-    let old_length = entry.map_or(0, |entry| entry.value().len());
+    let old_length = match text(entry) {
+        Ok(old) => old.len(),
+        Err(wrong) => return Err(Unextended::Failed(wrong.into())),
+    };
     if old_length.saturating_add(added.bytes.len()) > context.value_bytes_max {
-        return Err(Unextended::TooLarge);
+        return Err(Unextended::Failed(Error::ValueTooLarge));
     }
     let expires_at_ms = resolve(added.expires, entry.as_ref(), context.now_ms);
     // An extended value counts as newly stored: it has not been read, and it is not stale.
@@ -476,11 +510,8 @@ pub(crate) fn set_range<K: Keyspace, R: Reply>(
         let meta = slot.entry().map(|entry| entry.meta()).unwrap_or_default();
         match slot.put_edited(draft, meta) {
             Ok(None) => return None,
-            Ok(Some(_)) => {
-                let length = slot.entry().map_or(0, |entry| entry.value().len());
-                reply.integer(length as i64);
-            }
-            Err(Full) => reply.error(Error::Full),
+            Ok(Some(_)) => reply.integer(length_now(slot) as i64),
+            Err(refused) => reply.error(refused.into()),
         }
         Some(())
     });
@@ -491,12 +522,15 @@ pub(crate) fn take<K: Keyspace, R: Reply>(space: &K, key: &[u8], now_ms: u64, re
     record::take_from(space, key, now_ms, |entry| reply_with(entry, reply));
 }
 
-/// Replies with a small record. Returns a large one, with which the caller replies after releasing
-/// the lock.
+/// Replies with a small record, or that it is no string. Returns a large one, with which the caller
+/// replies after releasing the lock.
 pub(crate) fn reply_or_keep<R: Reply>(entry: &Entry<'_>, reply: &mut R) -> Option<Shared> {
     let large = entry.share();
     if large.is_none() {
-        reply.record(record_of(entry));
+        match Record::of(entry) {
+            Ok(record) => reply.record(record),
+            Err(wrong) => reply.error(wrong.into()),
+        }
     }
     large
 }

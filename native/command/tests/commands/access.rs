@@ -28,7 +28,7 @@ pub(crate) fn state(table: &Table, now_ms: u64) -> (u64, Vec<State>) {
         cursor = table.scan(cursor, 1_000, now_ms, |entry| {
             states.push(State {
                 key: entry.key().to_vec(),
-                value: entry.value().to_vec(),
+                value: entry.stored().bytes().to_vec(),
                 flags: entry.flags(),
                 expires_at_ms: entry.expires_at_ms(),
                 version: entry.version(),

@@ -334,7 +334,7 @@ fn a_record_is_taken_from_the_database_that_has_the_number_now() {
     }
     let locked = databases.tables()[0].lock([&b"k"[..]], 1);
     std::thread::scope(|scope| {
-        let look = |entry: Option<Entry<'_>>| entry.map(|entry| entry.value().to_vec());
+        let look = |entry: Option<Entry<'_>>| entry.map(|entry| entry.stored().bytes().to_vec());
         let taker = scope.spawn(move || take(Place::Database(databases, 0), b"k", 1, look));
         // Gives the command time to wait for the lock. If it comes later, the test passes without
         // testing this.

@@ -129,7 +129,7 @@ fn put_in(table: &Table, text: &str, meta: Meta) {
 
 fn text_in(table: &Table) -> Option<String> {
     let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
-    table.read(b"n", NOW_MS, |entry| entry.map(|entry| text(entry.value())))
+    table.read(b"n", NOW_MS, |entry| entry.map(|entry| text(entry.stored().bytes())))
 }
 
 /// Tables of each kind, all with room for the record.
@@ -222,9 +222,9 @@ fn a_sum_keeps_metadata_and_what_a_snapshot_sees() {
         let mut snapshot = table.snapshot().expect("the only one");
         assert_eq!(add_in(table, 1), Ok(42));
         let mut seen = Vec::new();
-        while snapshot.next_part(usize::MAX, |entry| seen.push(entry.value().to_vec())) == Ok(true)
-        {
-        }
+        while snapshot.next_part(usize::MAX, |entry| seen.push(entry.stored().bytes().to_vec()))
+            == Ok(true)
+        {}
         assert_eq!(seen, [b"41"]);
         drop(snapshot);
         assert_eq!((add_in(table, 1), text_in(table).as_deref()), (Ok(43), Some("43")));

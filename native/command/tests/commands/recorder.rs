@@ -1,9 +1,10 @@
 //! A protocol without bytes: collects replies as values.
 
 use todana_command::{
-    Command, Context, Databases, Error, LcsSpan, LeaseState, Record, Refusal, Reply, StringCommand,
-    execute,
+    Command, Context, Databases, Description, Error, LcsSpan, LeaseState, Record, Refusal, Reply,
+    StringCommand, execute,
 };
+use todana_table::Kind;
 
 /// One call on [`Reply`].
 #[derive(Clone, Debug, PartialEq)]
@@ -12,6 +13,7 @@ pub(crate) enum Answer {
     None,
     Record { value: Vec<u8>, flags: u32, expires_at_ms: Option<u64> },
     Lease { value: Vec<u8>, state: LeaseState },
+    Description { kind: Kind, length: usize },
     Stored,
     Refused(Refusal),
     Integer(i64),
@@ -59,7 +61,7 @@ impl Reply for Recorder {
     }
     fn kept(&mut self, shared: todana_table::Shared) {
         self.kept += 1;
-        self.record(Record::of(&shared.entry()));
+        self.record(Record::of_shared(&shared));
     }
     fn record(&mut self, record: Record<'_>) {
         if let Some(on_record) = &mut self.on_record {
@@ -68,6 +70,10 @@ impl Reply for Recorder {
         let Record { flags, expires_at_ms, version, .. } = record;
         self.version = version;
         self.add(Answer::Record { value: record.value.to_vec(), flags, expires_at_ms });
+    }
+    fn description(&mut self, it: Description<'_>) {
+        self.version = it.version;
+        self.add(Answer::Description { kind: it.kind, length: it.length });
     }
     fn lease(&mut self, record: Record<'_>, state: LeaseState) {
         if let Some(on_record) = &mut self.on_record {

@@ -250,7 +250,7 @@ fn a_large_record_that_is_changed_is_returned_without_the_lock() {
 
 /// The address of a key's value.
 fn address(store: &Store, key: &[u8]) -> usize {
-    let look = |entry: Option<Entry<'_>>| entry.map(|entry| entry.value().as_ptr().addr());
+    let look = |entry: Option<Entry<'_>>| entry.map(|entry| entry.stored().bytes().as_ptr().addr());
     store.databases.table(0).read(key, 1, look).expect("a record")
 }
 
@@ -291,7 +291,7 @@ fn a_large_value_stays_where_it_is_while_all_around_it_changes() {
     // A change of one record does not change the value that it shares with another.
     store.run(Command::String(StringCommand::SetRange { key: b"copy", offset: 0, bytes: b"mine" }));
     assert_ne!(address(&store, b"copy"), before);
-    let look = |entry: Option<Entry<'_>>| entry.map(|entry| entry.value()[..4].to_vec());
+    let look = |entry: Option<Entry<'_>>| entry.map(|entry| entry.stored().bytes()[..4].to_vec());
     assert_eq!(store.databases.table(1).read(b"l", 1, look).as_deref(), Some(&b"x\xf8xx"[..]));
 }
 

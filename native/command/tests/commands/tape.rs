@@ -5,10 +5,11 @@ use std::ops::Range;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use todana_command::{
-    Command, Context, Databases, Error, Inadmissible, KEPT_BYTES_MIN, LcsSpan, LeaseState,
-    NullReply, Player, Record, Refusal, Reply, Set, Status, StringCommand, Tape, execute,
+    Command, Context, Databases, Description, Error, Inadmissible, KEPT_BYTES_MIN, LcsSpan,
+    LeaseState, NullReply, Player, Record, Refusal, Reply, Set, Status, StringCommand, Tape,
+    execute,
 };
-use todana_table::{Keyspace, Meta, Options, Shared, Table};
+use todana_table::{Keyspace, Kind, Meta, Options, Shared, Table};
 
 /// A call on [`Reply`], with all its arguments.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +20,7 @@ pub(crate) enum Call {
     /// The record of a handle.
     Kept(Owned),
     Part(Vec<u8>, Range<usize>),
+    Description(Vec<u8>, Kind, [u64; 4], [bool; 2], Option<u64>),
     Lease(Owned, LeaseState),
     Stored(u64),
     Refused(Refusal),
@@ -94,10 +96,16 @@ impl Reply for Collector {
         value_bytes >= self.keeps_bytes_min
     }
     fn kept(&mut self, shared: Shared) {
-        self.calls.push(Call::Kept(Owned::of(Record::of(&shared.entry()))));
+        self.calls.push(Call::Kept(Owned::of(Record::of_shared(&shared))));
     }
     fn part(&mut self, shared: Shared, range: Range<usize>) {
         self.calls.push(Call::Part(shared.to_vec(), range));
+    }
+    fn description(&mut self, it: Description<'_>) {
+        let numbers = [it.length as u64, it.bytes as u64, it.version, it.idle_s];
+        let flags = [it.is_integer, it.fetched];
+        let call = Call::Description(it.key.to_vec(), it.kind, numbers, flags, it.expires_at_ms);
+        self.calls.push(call);
     }
     fn lease(&mut self, record: Record<'_>, state: LeaseState) {
         self.calls.push(Call::Lease(Owned::of(record), state));
@@ -156,6 +164,19 @@ fn call(call: &Call, tape: &mut Tape) {
         Call::Part(value, range) => {
             let record = Owned { value: value.clone(), ..large(KEPT_BYTES_MIN) };
             tape.part(handle(&record), range.clone());
+        }
+        Call::Description(key, kind, [length, bytes, version, idle_s], flags, expires_at_ms) => {
+            tape.description(Description {
+                key,
+                kind: *kind,
+                is_integer: flags[0],
+                length: *length as usize,
+                bytes: *bytes as usize,
+                version: *version,
+                expires_at_ms: *expires_at_ms,
+                idle_s: *idle_s,
+                fetched: flags[1],
+            });
         }
         Call::Lease(record, state) => tape.lease(record.record(), *state),
         Call::Stored(version) => tape.stored(*version),
@@ -239,6 +260,10 @@ fn lease_states() -> impl Strategy<Value = LeaseState> {
     )
 }
 
+fn kinds() -> impl Strategy<Value = Kind> {
+    (0..Kind::ALL.len()).prop_map(|at| Kind::ALL[at])
+}
+
 fn spans() -> impl Strategy<Value = Vec<LcsSpan>> {
     let pair = || (any::<usize>(), any::<usize>());
     vec((pair(), pair()).prop_map(|(first, second)| LcsSpan { first, second }), 0..5)
@@ -254,6 +279,11 @@ fn calls() -> impl Strategy<Value = Call> {
         large_bytes().prop_map(|bytes| Call::Kept(large(bytes))),
         (large_bytes(), 0_usize..100, 0_usize..100)
             .prop_map(|(bytes, start, len)| Call::Part(vec![1; bytes], start..start + len)),
+        (bytes(), kinds(), any::<[u64; 4]>(), any::<[bool; 2]>(), any::<Option<u64>>()).prop_map(
+            |(key, kind, numbers, flags, expiry)| Call::Description(
+                key, kind, numbers, flags, expiry
+            )
+        ),
         (records(), lease_states()).prop_map(|(record, state)| Call::Lease(record, state)),
         any::<u64>().prop_map(Call::Stored),
         refusals().prop_map(Call::Refused),

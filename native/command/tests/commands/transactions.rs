@@ -26,7 +26,7 @@ fn run(place: Place<'_>, checks: &[Check<'_>], writes: &[Write<'_>]) -> Result<(
 }
 
 fn value(place: Place<'_>, key: &[u8]) -> (Option<Vec<u8>>, KeyState) {
-    look_up_state(place, key, NOW_MS, |entry| entry.map(|entry| entry.value().to_vec()))
+    look_up_state(place, key, NOW_MS, |entry| entry.map(|entry| entry.stored().bytes().to_vec()))
 }
 
 fn check<'a>(place: Place<'_>, key: &'a [u8]) -> Check<'a> {

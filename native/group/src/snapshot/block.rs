@@ -1,6 +1,6 @@
 //! Records and blocks of a snapshot.
 
-use todana_table::{Access, Meta};
+use todana_table::{Access, Meta, Stored};
 
 use super::{BLOCK_HEADER_BYTES, INDEX_ENTRY_BYTES};
 use crate::wire::{Input, put_varint};
@@ -11,6 +11,8 @@ const ACCESS: u8 = 4;
 const FETCHED: u8 = 8;
 const STALE: u8 = 16;
 const WON: u8 = 32;
+/// The value is the block of a collection.
+const COLLECTION: u8 = 64;
 
 /// A record of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +20,7 @@ pub struct SnapshotRecord<'a> {
     /// The key.
     pub key: &'a [u8],
     /// The value.
-    pub value: &'a [u8],
+    pub value: Stored<'a>,
     /// Expiry, flags and access word.
     pub meta: Meta,
     /// The version of the write that stored it.
@@ -30,13 +32,14 @@ pub struct SnapshotRecord<'a> {
 pub(crate) struct Head<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) value_len: usize,
+    pub(crate) is_collection: bool,
     pub(crate) meta: Meta,
     pub(crate) version: u64,
 }
 
 /// Appends a record up to its key.
 pub(super) fn put_head(out: &mut Vec<u8>, head: &Head<'_>) {
-    let Head { key, value_len, meta, version } = *head;
+    let Head { key, value_len, is_collection, meta, version } = *head;
     let mark = |set: bool, mark: u8| if set { mark } else { 0 };
     let access = meta.access.unwrap_or_default();
     out.push(
@@ -45,7 +48,8 @@ pub(super) fn put_head(out: &mut Vec<u8>, head: &Head<'_>) {
             | mark(meta.access.is_some(), ACCESS)
             | mark(access.fetched, FETCHED)
             | mark(access.stale, STALE)
-            | mark(access.won, WON),
+            | mark(access.won, WON)
+            | mark(is_collection, COLLECTION),
     );
     put_varint(out, version);
     put_varint(out, key.len() as u64);
@@ -65,7 +69,7 @@ pub(super) fn put_head(out: &mut Vec<u8>, head: &Head<'_>) {
 /// The head at the front of `input`.
 pub(super) fn take_head<'b>(input: &mut Input<'b>) -> Option<Head<'b>> {
     let marks = input.byte()?;
-    if marks >= WON << 1 || marks & ACCESS == 0 && marks & (FETCHED | STALE | WON) != 0 {
+    if marks >= COLLECTION << 1 || marks & ACCESS == 0 && marks & (FETCHED | STALE | WON) != 0 {
         return None;
     }
     let version = input.varint()?;
@@ -84,13 +88,16 @@ pub(super) fn take_head<'b>(input: &mut Input<'b>) -> Option<Head<'b>> {
         None
     };
     let key = input.take(key_len)?;
-    Some(Head { key, value_len, meta: Meta { expires_at_ms, flags, access }, version })
+    let (is_collection, meta) = (marks & COLLECTION != 0, Meta { expires_at_ms, flags, access });
+    Some(Head { key, value_len, is_collection, meta, version })
 }
 
 /// The record at the front of `input`.
 pub(super) fn take_record<'b>(input: &mut Input<'b>) -> Option<SnapshotRecord<'b>> {
-    let Head { key, value_len, meta, version } = take_head(input)?;
-    Some(SnapshotRecord { key, value: input.take(value_len)?, meta, version })
+    let Head { key, value_len, is_collection, meta, version } = take_head(input)?;
+    let bytes = input.take(value_len)?;
+    let value = if is_collection { Stored::block(bytes)? } else { Stored::string(bytes) };
+    Some(SnapshotRecord { key, value, meta, version })
 }
 
 /// A block, as the index lists it.
@@ -167,13 +174,20 @@ mod tests {
             flags: u32,
             access in of(access()),
             version: u64,
+            is_collection: bool,
         ) {
+            let value = if is_collection { [&[1], &value[..value.len().min(99)]].concat() } else { value };
+            let stored = match is_collection {
+                true => Stored::block(&value).expect("a block"),
+                false => Stored::string(&value),
+            };
             let meta = Meta { expires_at_ms, flags, access };
             let mut bytes = Vec::new();
-            put_head(&mut bytes, &Head { key: &key, value_len: value.len(), meta, version });
+            let value_len = value.len();
+            put_head(&mut bytes, &Head { key: &key, value_len, is_collection, meta, version });
             bytes.extend_from_slice(&value);
             let mut input = Input::new(&bytes);
-            let expected = SnapshotRecord { key: &key, value: &value, meta, version };
+            let expected = SnapshotRecord { key: &key, value: stored, meta, version };
             prop_assert_eq!(take_record(&mut input), Some(expected));
             prop_assert!(input.rest().is_empty());
             for end in 0..bytes.len() {

@@ -6,6 +6,8 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use todana_table::Stored;
+
 use super::block::{Block, Head, SnapshotRecord, block_header, take_head, take_record};
 use super::{
     BLOCK_BYTES, BLOCK_HEADER_BYTES, CONTENT_BYTES_MAX, Content, Damage, END_MAGIC, FOOTER_BYTES,
@@ -156,7 +158,8 @@ impl SnapshotFile {
                     let mut value = Vec::with_capacity(large.head.value_len);
                     large.each_piece(|piece| value.extend_from_slice(piece))?;
                     let Head { key, meta, version, .. } = large.head;
-                    let record = SnapshotRecord { key, value: &value, meta, version };
+                    let record =
+                        SnapshotRecord { key, value: Stored::string(&value), meta, version };
                     self.table(self.unit_home(number))
                         .into_iter()
                         .for_each(|table| visit(table, &record));
@@ -199,7 +202,9 @@ impl SnapshotFile {
         let (count, bytes) =
             pieces.fold((0, 0_u64), |(n, bytes), it| (n + 1, bytes + u64::from(it.length)));
         let head = take_head(&mut input)
-            .filter(|head| input.rest().is_empty() && head.value_len as u64 == bytes);
+            .filter(|head| input.rest().is_empty() && head.value_len as u64 == bytes)
+            // A block is short.
+            .filter(|head| !head.is_collection);
         let head = head.ok_or_else(|| self.no_record(block))?;
         Ok(Unit::Large(Large { head, file: self, pieces: number + 1..number + 1 + count }))
     }

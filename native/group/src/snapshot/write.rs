@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
 
-use todana_table::{Shared, Snapshot};
+use todana_table::{Entry, Shared, Snapshot};
 
 use super::block::{Block, Head, block_header, put_head};
 use super::{
@@ -135,9 +135,8 @@ impl SnapshotSource {
         // Blocks that were closed while entries were visited.
         let mut full: Vec<(Vec<u8>, u32)> = Vec::new();
         let visited = table.snapshot.next_part(ENTRIES, |entry| {
-            let (key, value) = (entry.key(), entry.value());
-            let head =
-                Head { key, value_len: value.len(), meta: entry.meta(), version: entry.version() };
+            let (key, value) = (entry.key(), entry.stored().bytes());
+            let head = head_of(&entry);
             if value.len() > INLINE_VALUE_BYTES
                 && let Some(shared) = entry.share()
             {
@@ -180,12 +179,10 @@ impl SnapshotSource {
         let Some(home) = self.tables.last().map(|table| table.home) else { return Ok(()) };
         let Some(shared) = self.large.last().cloned() else { return Ok(()) };
         let entry = shared.entry();
-        let value = entry.value();
+        let value = entry.stored().bytes();
         let Some(at) = self.large_at else {
-            let (key, value_len) = (entry.key(), value.len());
             let mut content = Vec::new();
-            let head = Head { key, value_len, meta: entry.meta(), version: entry.version() };
-            put_head(&mut content, &head);
+            put_head(&mut content, &head_of(&entry));
             self.put_block(file, LARGE, home, 1, &content)?;
             self.large_at = Some(0);
             return Ok(());
@@ -240,6 +237,17 @@ impl SnapshotSource {
         file.write_all(bytes)?;
         self.written += bytes.len() as u64;
         Ok(())
+    }
+}
+
+fn head_of<'a>(entry: &Entry<'a>) -> Head<'a> {
+    let stored = entry.stored();
+    Head {
+        key: entry.key(),
+        value_len: stored.bytes().len(),
+        is_collection: stored.is_collection(),
+        meta: entry.meta(),
+        version: entry.version(),
     }
 }
 

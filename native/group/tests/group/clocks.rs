@@ -47,7 +47,7 @@ fn a_member_goes_on_writing_the_format_that_is_in_the_log() {
     let mut harness = Harness::new();
     harness.group.begin_time(NOW_MS);
     let stamped = batch(&harness);
-    harness.group.set_common_format(Some(FORMAT_MIN));
+    harness.group.set_common_formats(Some((FORMAT_MIN, FORMAT_MIN)));
     assert_eq!((batch(&harness)[1], harness.group.format()), (FORMAT_MIN, FORMAT_MIN));
     harness.apply(&stamped);
     assert_eq!((batch(&harness)[1], harness.group.format()), (4, 4));
@@ -109,7 +109,7 @@ fn what_is_cleared_at_the_new_time_is_cleared_before_the_next_record() {
 fn the_time_is_set_only_if_all_members_read_it() {
     let harness = Harness::new();
     harness.group.begin_time(NOW_MS);
-    harness.group.set_common_format(Some(3));
+    harness.group.set_common_formats(Some((3, 3)));
     harness.submit(1, set_time(NOW_MS), 1);
     assert!(harness.group.take(0).is_none());
 }
@@ -123,7 +123,7 @@ fn a_snapshot_keeps_the_era_and_that_batches_carry_the_time() {
     let place = snapshot(&harness.group);
 
     let mut restored = Harness::of(options(2));
-    restored.group.set_common_format(Some(FORMAT_MIN));
+    restored.group.set_common_formats(Some((FORMAT_MIN, FORMAT_MIN)));
     restored.group.restore(&place.0, 1).expect("whole");
     restored.group.begin_time(NOW_MS);
     let stamp = restored.group.clock().stamp().expect("set");

@@ -92,7 +92,7 @@ fn format_of(harness: &Harness) -> u8 {
 #[test]
 fn old_commands_are_written_as_the_old_version_wrote_them() {
     let mut harness = Harness::new();
-    harness.group.set_common_format(Some(FORMAT_MAX));
+    harness.group.set_common_formats(Some((FORMAT_MAX, FORMAT_MAX)));
     let (records, count) = every_kind();
     harness.submit(1, records, count);
     let sealed = harness.seal();
@@ -105,7 +105,7 @@ fn old_commands_are_written_as_the_old_version_wrote_them() {
 #[test]
 fn a_member_writes_the_lowest_format_that_has_the_commands() {
     let harness = Harness::new();
-    harness.group.set_common_format(Some(FORMAT_MAX));
+    harness.group.set_common_formats(Some((FORMAT_MAX, FORMAT_MAX)));
     let keys_of_slot = Command::Database(DatabaseCommand::KeysOfSlot { slot: 1, count: 2 });
     for (records, format) in [
         (set(0, b"a", b"1"), 1),
@@ -145,7 +145,7 @@ fn a_node_alone_writes_its_newest_format() {
 fn no_format_is_written_that_a_member_does_not_read() {
     let harness = Harness::new();
     for (common, written) in [(1, [true, false, false]), (2, [true, true, false]), (3, [true; 3])] {
-        harness.group.set_common_format(Some(common));
+        harness.group.set_common_formats(Some((common, common)));
         assert_eq!(harness.group.format(), common);
         let submissions = [set(0, b"a", b"1"), command(0, &replace_if()), command(0, &script())];
         for (number, records) in (0..).zip(submissions) {
@@ -164,7 +164,7 @@ fn no_format_is_written_that_a_member_does_not_read() {
             (0..).zip(written).filter(|(_, is_written)| !is_written).map(|(n, _)| n).collect();
         assert_eq!(dropped, expected, "{common}");
     }
-    harness.group.set_common_format(Some(1));
+    harness.group.set_common_formats(Some((1, 1)));
     harness.submit(7, batch(script()), 1);
     assert_eq!(harness.group.take(0), None, "a batch with nothing in it");
     assert_eq!(harness.outcomes(), [(7, Seen::Dropped)]);
@@ -173,7 +173,7 @@ fn no_format_is_written_that_a_member_does_not_read() {
 #[test]
 fn the_newest_format_in_the_log_is_known() {
     let mut harness = Harness::new();
-    harness.group.set_common_format(Some(FORMAT_MAX));
+    harness.group.set_common_formats(Some((FORMAT_MAX, FORMAT_MAX)));
     assert_eq!(harness.group.figures().format_used, 0);
     for (records, used) in [
         (set(0, b"a", b"1"), 1),

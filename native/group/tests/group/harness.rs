@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use todana_command::{
-    Command, Databases, Error, KeyCommand, LcsSpan, LeaseState, Player, Record, Refusal, Reply,
-    Set, Status, StringCommand,
+    Command, Databases, Description, Error, KeyCommand, LcsSpan, LeaseState, Player, Record,
+    Refusal, Reply, Set, Status, StringCommand,
 };
 use todana_group::{
     Applied, Deliver, Gate, Group, GroupOptions, Outcome, Sealed, Submission, Submit, Ticket, Wake,
@@ -76,7 +76,8 @@ impl Harness {
 
     pub(crate) fn submission(&self, number: u64, records: Vec<u8>, count: usize) -> Submission {
         let ticket = Ticket { place: (0, 0), number };
-        Submission { records, count, units: 0, ticket, deliver: self.outcomes.clone() }
+        let format = record::format_of(&records);
+        Submission { records, count, format, units: 0, ticket, deliver: self.outcomes.clone() }
     }
 
     pub(crate) fn submit(&self, number: u64, records: Vec<u8>, count: usize) {
@@ -140,7 +141,7 @@ impl Harness {
 }
 
 pub(crate) fn value(table: &Table, key: &[u8]) -> Option<Vec<u8>> {
-    table.read(key, NOW_MS, |entry| entry.map(|entry| entry.value().to_vec()))
+    table.read(key, NOW_MS, |entry| entry.map(|entry| entry.stored().bytes().to_vec()))
 }
 
 /// An outcome, with its tape played.
@@ -199,6 +200,9 @@ impl Reply for Calls {
     }
     fn record(&mut self, record: Record<'_>) {
         self.0.push(Call::Value(record.value.to_vec()));
+    }
+    fn description(&mut self, _: Description<'_>) {
+        self.0.push(Call::Other);
     }
     fn lease(&mut self, _: Record<'_>, _: LeaseState) {
         self.0.push(Call::Other);

@@ -256,9 +256,9 @@ fn the_reader_of_a_file_sees_each_record_once() {
     file.each(|table, record| {
         records += 1;
         named += u64::from(table.name == b"ordered");
-        largest = largest.max(record.value.len());
+        largest = largest.max(record.value.bytes().len());
         if record.key == b"key-1" {
-            assert_eq!((table.database, record.value), (Some(1), &b"value-1"[..]));
+            assert_eq!((table.database, record.value.bytes()), (Some(1), &b"value-1"[..]));
         }
         if record.key == b"key-3" {
             assert_eq!(table.database, Some(7), "the databases were exchanged");

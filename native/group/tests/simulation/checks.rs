@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use todana_command::Status;
+use todana_group::record::format_of;
 use todana_group::{Applied, Gate, Group, Outcome, Submission, Submit, Ticket};
 
 use crate::played::{Outcomes, Played, play};
@@ -86,7 +87,8 @@ fn submission(world: &World, at: u32, part: &Part, outcomes: &Arc<Outcomes>) -> 
         Part::Own(records) => (0, records.clone(), 1),
     };
     let ticket = Ticket { place: (0, at), number };
-    Submission { records, count, units: 0, ticket, deliver: outcomes.clone() }
+    let format = format_of(&records);
+    Submission { records, count, format, units: 0, ticket, deliver: outcomes.clone() }
 }
 
 fn apply(group: &Group, log: &[Entry], from: usize) {

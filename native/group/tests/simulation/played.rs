@@ -4,7 +4,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use todana_command::{Error, LcsSpan, LeaseState, Player, Record, Refusal, Reply, Status, Tape};
+use todana_command::{
+    Description, Error, LcsSpan, LeaseState, Player, Record, Refusal, Reply, Status, Tape,
+};
 use todana_group::{Deliver, Outcome, Ticket};
 
 /// The replies to one record: the calls, as hashes of their arguments, and how it ended.
@@ -46,6 +48,9 @@ impl Reply for Calls {
     }
     fn record(&mut self, record: Record<'_>) {
         self.add_record("record", &record);
+    }
+    fn description(&mut self, it: Description<'_>) {
+        self.add("description", &(it.kind, it.version, it.length));
     }
     fn lease(&mut self, record: Record<'_>, state: LeaseState) {
         self.add_record("lease", &record);
@@ -91,7 +96,7 @@ impl Reply for Calls {
         self.add("matches", &(spans.len(), length, with_lengths));
     }
     fn error(&mut self, error: Error) {
-        self.add("error", &(error as u8));
+        self.add("error", &format!("{error:?}"));
     }
 }
 

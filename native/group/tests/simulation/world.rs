@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 use todana_command::{Databases, Status, Watch, watch};
-use todana_group::record::put_set_time;
+use todana_group::record::{format_of, put_set_time};
 use todana_group::{
     Applied, Clock, Deliver, Digest, Gate, Group, GroupOptions, Outcome, SnapshotSource,
     Submission, Submit, Ticket, Wake,
@@ -295,6 +295,7 @@ impl World {
         let submission = Submission {
             records: request.records.clone(),
             count: request.ops.len(),
+            format: format_of(&request.records),
             units: 0,
             ticket: Ticket { place: (0, 0), number: self.tickets },
             deliver: self.life.outcomes.clone(),
@@ -339,8 +340,14 @@ impl World {
         let mut records = Vec::new();
         put_set_time(&mut records, self.now_ms - self.dice.below(60));
         let ticket = Ticket { place: (0, 1), number: self.tickets };
-        let submission =
-            Submission { records, count: 1, units: 0, ticket, deliver: Arc::new(Nobody) };
+        let submission = Submission {
+            records,
+            count: 1,
+            format: 4,
+            units: 0,
+            ticket,
+            deliver: Arc::new(Nobody),
+        };
         group.submit(&mut vec![submission]);
     }
 
@@ -618,7 +625,7 @@ impl World {
         let table = group.databases().table(KEPT as usize);
         for key in KEYS {
             table.read(key, self.now_ms, |entry| {
-                let value = entry.map_or(&[][..], |entry| entry.value());
+                let value = entry.map_or(&[][..], |entry| entry.stored().bytes());
                 for marker in value.chunks(MARKER_BYTES) {
                     let marker = u32::from_le_bytes(marker.try_into().expect("whole markers"));
                     *there.entry(marker).or_default() += 1;

@@ -184,7 +184,7 @@ fn get<H: Host>(
 fn add_record(record: &Record<'_>, is_persistent: bool, outputs: &mut Outputs) {
     outputs.insert(b"key", record.key);
     outputs.insert(b"value", record.value);
-    records::add_expiry(record, is_persistent, outputs);
+    records::add_expiry(record.expires_at_ms, is_persistent, outputs);
 }
 
 /// The number of a cursor, from 0 to 2^63 - 1. Text after the digits is ignored.

@@ -5,7 +5,9 @@ use super::super::turn::{DATABASE, Turn};
 use super::frame::Frame;
 use super::status::Status;
 use crate::Host;
-use todana_command::{Command, Context, Error, LcsSpan, LeaseState, Record, Refusal, Reply};
+use todana_command::{
+    Command, Context, Description, Error, LcsSpan, LeaseState, Record, Refusal, Reply,
+};
 use todana_protocol::Ran;
 
 /// How a record is written.
@@ -68,7 +70,7 @@ struct Answer<'a> {
 }
 
 /// Bytes of the flags of a record.
-const FLAGS_BYTES: usize = 4;
+pub(super) const FLAGS_BYTES: usize = 4;
 
 impl Reply for Answer<'_> {
     fn done(&mut self) {
@@ -122,10 +124,14 @@ impl Reply for Answer<'_> {
         self.outcome = Outcome::Failed(error);
     }
 
+    fn flag(&mut self, _flag: bool) {
+        self.outcome = Outcome::Done;
+    }
+
     // No command of this protocol has the replies below.
+    fn description(&mut self, _description: Description<'_>) {}
     fn lease(&mut self, _record: Record<'_>, _state: LeaseState) {}
     fn integer(&mut self, _number: i64) {}
-    fn flag(&mut self, _flag: bool) {}
     fn bytes(&mut self, _bytes: &[u8]) {}
     fn expiry(&mut self, _expires_at_ms: Option<u64>) {}
     fn list(&mut self, _length: usize) {}

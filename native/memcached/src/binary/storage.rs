@@ -75,8 +75,8 @@ pub(super) fn concat<H: Host>(turn: &mut Turn<'_, H>, request: &Request<'_>) {
     match run(turn, &command, Writing::Silent) {
         Outcome::Stored(version) => succeed(turn, request, version),
         Outcome::Refused(Refusal::VersionDiffers) => request.fail(turn, Status::Exists, row),
-        // memcached has no other answer for a value that became too long.
-        Outcome::Refused(_) | Outcome::Failed(Error::ValueTooLarge) => {
+        // memcached has no other answer for a value that became too long, or is no string.
+        Outcome::Refused(_) | Outcome::Failed(Error::ValueTooLarge | Error::WrongKind(_)) => {
             request.fail(turn, Status::NotStored, row);
         }
         _ => request.fail(turn, Status::OutOfMemory, row),

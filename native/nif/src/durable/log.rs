@@ -86,7 +86,7 @@ fn group_open(options: Term<'_>) -> NifResult<Atom> {
     let group = Group::with_gate(options, Box::new(WakeBatcher), shared_gate(), shared_clock());
     if settings.others.is_some() {
         // Until the map of the cluster says what the others read.
-        group.set_common_format(Some(FORMAT_MIN));
+        group.set_common_formats(Some((FORMAT_MIN, FORMAT_MIN)));
     }
     group.set_read_bound_ms(settings.read_bound_ms);
     group.set_others(settings.others);
@@ -171,17 +171,21 @@ fn group_in_flight() -> NifResult<Vec<u64>> {
     Ok(the_group()?.in_flight())
 }
 
-/// `group_formats() -> {Newest, Common}`: the newest format of batches that this version reads, and
-/// the newest one that the group writes.
+/// `group_formats() -> {Newest, Common, Unasked}`: the newest format of batches that this version
+/// reads, the newest that all members read, which the group writes for a command that needs it, and
+/// the newest that it writes although no command needs it.
 #[rustler::nif]
-fn group_formats() -> (u8, u8) {
-    (FORMAT_MAX, group().map_or(FORMAT_MAX, |group| group.format()))
+fn group_formats() -> (u8, u8, u8) {
+    let of = |format: fn(&Group) -> u8| group().map_or(FORMAT_MAX, |group| format(&group));
+    (FORMAT_MAX, of(|group| group.format()), of(Group::unasked_format))
 }
 
-/// `group_common_format(Format) -> ok`: the newest format that all members of the cluster read.
+/// `group_common_formats(Common, Unasked) -> ok`: the newest format that all members of the cluster
+/// read, and the newest that this node writes although no command needs it.
 #[rustler::nif]
-fn group_common_format(format: u64) -> NifResult<Atom> {
-    the_group()?.set_common_format(Some(u8::try_from(format).unwrap_or(u8::MAX)));
+fn group_common_formats(common: u64, unasked: u64) -> NifResult<Atom> {
+    let format = |number: u64| u8::try_from(number).unwrap_or(u8::MAX);
+    the_group()?.set_common_formats(Some((format(common), format(unasked))));
     Ok(atoms::ok())
 }
 

@@ -6,9 +6,9 @@ use super::reads::{Reads, Wait};
 use super::{NotDone, Ran};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use todana_command::{
-    Access, Batch, Begun, Command, Context, Error, Inadmissible, LoggedWatch, NullReply, Player,
-    Reply, Status, Watch, admit_logged_batch, execute, execute_batch, execute_lease_read,
-    execute_slice, is_batch_logged, probable_units,
+    Access, Batch, Begun, Command, Context, Error, FORMAT_MIN, Inadmissible, LoggedWatch,
+    NullReply, Player, Reply, Status, Watch, admit_logged_batch, execute, execute_batch,
+    execute_lease_read, execute_slice, is_batch_logged, probable_units,
 };
 use todana_group::record::{put_batch, put_command, put_command_within, put_read};
 use todana_group::{LONG_UNITS_MAX, Outcome};
@@ -34,6 +34,8 @@ struct Commit {
     now_ms: u64,
     /// The records, one after another.
     records: Vec<u8>,
+    /// The newest format that one of them needs.
+    format: u8,
     /// The fingerprint of each record.
     prints: Vec<u64>,
     /// The units of work that they probably take, and those of scripts and transactions alone.
@@ -70,6 +72,8 @@ pub struct Handover {
     pub records: Vec<u8>,
     /// Number of records.
     pub count: usize,
+    /// The newest format that one of them needs.
+    pub format: u8,
     /// What they count for in the queue of the log.
     pub units: u64,
 }
@@ -177,7 +181,8 @@ impl Commits {
         let commit = self.commit.as_mut().filter(|it| matches!(it.stage, Stage::Recording))?;
         commit.stage = Stage::Waiting;
         let records = std::mem::take(&mut commit.records);
-        Some(Handover { records, count: commit.prints.len(), units: commit.work.queued() })
+        let (count, format) = (commit.prints.len(), commit.format);
+        Some(Handover { records, count, format, units: commit.work.queued() })
     }
 
     /// The outcome of the records has arrived; the session runs the requests again.
@@ -268,7 +273,10 @@ impl Commits {
         }
         match access {
             Access::Read if self.is_recording() => {
-                let put = |out: &mut Vec<u8>| put_read(out, database as u64, command);
+                let put = |out: &mut Vec<u8>| {
+                    put_read(out, database as u64, command);
+                    FORMAT_MIN
+                };
                 let work = log.work(database, command);
                 if !self.may_join(log, work) {
                     return Ran::Later;
@@ -302,9 +310,12 @@ impl Commits {
             return if self.is_recording() { Ran::Later } else { Ran::Refused(why) };
         }
         let home = if clears_all { log.database_of(true) } else { database } as u64;
-        self.record(context, print, work, reply, |out| match log.own_limit(context, command) {
-            Some(limit) => put_command_within(out, home, command, limit),
-            None => put_command(out, home, command),
+        self.record(context, print, work, reply, |out| {
+            match log.own_limit(context, command) {
+                Some(limit) => put_command_within(out, home, command, limit),
+                None => put_command(out, home, command),
+            }
+            command.format()
         })
     }
 
@@ -399,7 +410,11 @@ impl Commits {
         let watches: Option<Vec<LoggedWatch<'_>>> =
             batch.watches.iter().map(Watch::logged).collect();
         let Some(watches) = watches else { return Ran::Done(Ok(false)) };
-        let put = |out: &mut Vec<u8>| put_batch(out, 0, &watches, batch.commands);
+        let put = |out: &mut Vec<u8>| {
+            put_batch(out, 0, &watches, batch.commands);
+            let formats = batch.commands.iter().map(|(_, command)| command.format());
+            formats.max().unwrap_or(FORMAT_MIN)
+        };
         match self.record_within(context, print, work, put) {
             true => Ran::Submitted,
             false => Ran::Done(Err(Inadmissible::TooMuchWork)),
@@ -445,7 +460,7 @@ impl Commits {
         print: u64,
         work: Work,
         reply: &mut R,
-        put: impl FnOnce(&mut Vec<u8>),
+        put: impl FnOnce(&mut Vec<u8>) -> u8,
     ) -> Ran<()> {
         if self.record_within(context, print, work, put) {
             return Ran::Submitted;
@@ -457,13 +472,14 @@ impl Commits {
         Ran::Done(())
     }
 
-    /// Appends a record. False if it is too long for the log.
+    /// Appends a record with `put`, which returns the format that it needs. False if it is too long
+    /// for the log.
     fn record_within(
         &mut self,
         context: Context,
         print: u64,
         work: Work,
-        put: impl FnOnce(&mut Vec<u8>),
+        put: impl FnOnce(&mut Vec<u8>) -> u8,
     ) -> bool {
         let mut commit = match self.commit.take() {
             Some(commit) if matches!(commit.stage, Stage::Recording) => commit,
@@ -471,18 +487,20 @@ impl Commits {
                 stage: Stage::Recording,
                 now_ms: context.now_ms,
                 records: Vec::new(),
+                format: FORMAT_MIN,
                 prints: Vec::new(),
                 work: Work { units: 0, of_scripts: 0 },
                 tape_bytes: 0,
             }),
         };
         let before = commit.records.len();
-        put(&mut commit.records);
+        let format = put(&mut commit.records);
         let bytes = commit.records.len() - before;
         let fits = bytes <= context.value_bytes_max.saturating_add(RECORD_OTHER_BYTES_MAX);
         if fits {
             commit.prints.push(print);
             commit.work = commit.work.and(work);
+            commit.format = commit.format.max(format);
         } else {
             commit.records.truncate(before);
         }

@@ -105,10 +105,10 @@ impl TestLog {
     /// Submits, and applies everything that waits.
     pub fn apply(&self, handover: Handover, time_ms: u64) -> Outcome {
         let collector = Arc::new(Collector::default());
-        let Handover { records, count, units } = handover;
+        let Handover { records, count, format, units } = handover;
         let ticket = Ticket { place: (0, 0), number: 1 };
         let deliver = collector.clone();
-        self.group.submit(&mut vec![Submission { records, count, units, ticket, deliver }]);
+        self.group.submit(&mut vec![Submission { records, count, format, units, ticket, deliver }]);
         while let Some(sealed) = self.group.take(0) {
             let mut index = self.index.lock().unwrap();
             *index += 1;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::testing::RespPart;
 use std::sync::Arc;
-use todana_command::LONG_UNITS;
+use todana_command::{FORMAT_MIN, LONG_UNITS};
 use todana_group::{Deliver, Gate, Outcome, QUEUE_BYTES_MAX, Submission, Submit, Ticket};
 use todana_protocol::testing::{Peer, TestLog};
 use todana_protocol::{Next, ReadLevel, Wait};
@@ -180,7 +180,7 @@ fn wait_counts_the_members_that_have_the_writes() {
 fn a_command_that_a_member_of_an_older_version_does_not_know_is_refused() {
     let mut peer = resp();
     let log = peer.host.log.as_ref().expect("a log").group.clone();
-    log.set_common_format(Some(1));
+    log.set_common_formats(Some((1, 1)));
     let refused = "-ERR a member of the cluster has an older version of Todana that does not know \
         this command: upgrade all members first\r\n";
     assert_eq!(peer.ask("SET a 1\r\n").0, "+OK\r\n");
@@ -203,7 +203,7 @@ fn a_command_that_a_member_of_an_older_version_does_not_know_is_refused() {
     assert_eq!(peer.ask(pipeline).0, expected);
     let reads = "BITFIELD_RO a GET u8 0\r\nPFCOUNT x\r\nEVAL_RO \"return 1\" 0\r\n";
     assert_eq!(peer.ask(reads).0, "*1\r\n:49\r\n:0\r\n:1\r\n");
-    log.set_common_format(Some(3));
+    log.set_common_formats(Some((3, 3)));
     assert_eq!(peer.ask("BITOP NOT c a\r\n").0, ":1\r\n");
 }
 
@@ -333,6 +333,7 @@ fn what_joins_a_short_submission_does_not_take_its_room() {
         group.submit(&mut vec![Submission {
             records,
             count: 1,
+            format: FORMAT_MIN,
             units: LONG_UNITS,
             ticket,
             deliver,

@@ -730,7 +730,7 @@ fn replicas_agree() {
         let mut records = Vec::new();
         databases.table(0).scan(0, usize::MAX, 1_000_000, |entry| {
             let key = (entry.key().to_vec(), entry.version());
-            records.push((key, entry.value().to_vec(), entry.expires_at_ms()));
+            records.push((key, entry.stored().bytes().to_vec(), entry.expires_at_ms()));
         });
         records.sort();
         records

@@ -375,7 +375,9 @@ fn with_values(keys: &[&str], length: usize) -> FakeHost {
 
 fn value(host: &FakeHost, key: &str) -> Vec<u8> {
     let table = host.databases.table(0);
-    table.read(key.as_bytes(), 1, |entry| entry.map_or(Vec::new(), |it| it.value().to_vec()))
+    table.read(key.as_bytes(), 1, |entry| {
+        entry.map_or(Vec::new(), |it| it.stored().bytes().to_vec())
+    })
 }
 
 #[test]

@@ -83,7 +83,7 @@ impl FakeLog {
     fn value(&self, key: &[u8]) -> Option<Vec<u8>> {
         use todana_table::Keyspace;
         let table = self.group.databases().table(0);
-        table.read(key, 1, |entry| entry.map(|entry| entry.value().to_vec()))
+        table.read(key, 1, |entry| entry.map(|entry| entry.stored().bytes().to_vec()))
     }
 }
 

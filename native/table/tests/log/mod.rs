@@ -113,7 +113,7 @@ fn change(space: &impl Keyspace, key: &[u8], kind: u8, size: u8, now_ms: u64) ->
     }
     space.update(key, now_ms, |slot| {
         let found = slot.entry().map_or(0, |entry| {
-            digest_of_entry(entry.key(), entry.value(), &entry.meta(), entry.version())
+            digest_of_entry(entry.key(), entry.stored().bytes(), &entry.meta(), entry.version())
         });
         let done = match kind % 16 {
             0..=5 => slot.put(&[&value], meta).expect("room"),
@@ -195,7 +195,7 @@ impl<'t> Dump<'t> {
     pub(crate) fn step(&mut self, count: usize) -> Option<()> {
         let rows = &mut self.rows;
         let more = self.snapshot.next_part(count, |entry| {
-            let (key, value) = (entry.key().to_vec(), entry.value().to_vec());
+            let (key, value) = (entry.key().to_vec(), entry.stored().bytes().to_vec());
             rows.push(Row { key, value, meta: entry.meta(), version: entry.version() });
         });
         self.more = more.ok()?;
@@ -220,7 +220,9 @@ pub(crate) fn digest_of(rows: &[Row]) -> u64 {
 /// Loads entries into a table that has been restored, from several threads.
 pub(crate) fn load(table: &Table, rows: &[Row], now_ms: u64, threads: usize) {
     let put = |loader: &mut Loader, row: &Row| {
-        loader.put(&row.key, &row.value, row.meta, row.version).expect("a valid entry");
+        loader
+            .put(&row.key, todana_table::Stored::string(&row.value), row.meta, row.version)
+            .expect("a valid entry");
     };
     std::thread::scope(|scope| {
         for part in rows.chunks(rows.len().div_ceil(threads).max(1)) {

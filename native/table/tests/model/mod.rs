@@ -167,7 +167,8 @@ impl Row {
     }
 
     fn of(entry: &Entry<'_>) -> Row {
-        let (value, meta, version) = (entry.value().to_vec(), entry.meta(), entry.version());
+        let (value, meta, version) =
+            (entry.stored().bytes().to_vec(), entry.meta(), entry.version());
         Row { value, meta, version, bytes: entry.bytes() as u64, lent: false }
     }
 
@@ -558,6 +559,10 @@ impl<'t> Model<'t> {
         }
         let put = space
             .edit(key, self.now_ms, edit, |slot, draft| slot.put_edited(draft, meta).transpose());
+        let put = put.map_err(|refused| {
+            assert_eq!(refused, todana_table::Refused::Full);
+            Full
+        });
         self.wrote(key, value, meta, put);
     }
 
