@@ -419,4 +419,5 @@ def test_library_keys(client_of_either_version):
     assert client.unlink("d") == 1
     assert client.dbsize() == 0
     assert client.swapdb(0, 1) is True
+    assert client.swapdb(0, 1) is True
     assert client.flushall() is True

@@ -1,6 +1,7 @@
 //! A session for tests: one request is one line.
 
 use crate::door::Door;
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 use todana_kyoto::Signals;
@@ -8,6 +9,9 @@ use todana_protocol::{Advance, Budget, Next, Progress, ProtocolName, Session};
 
 /// Counts lines of all servers of this process.
 pub(super) static TICKS: AtomicUsize = AtomicUsize::new(0);
+thread_local! {
+    static TURNS: Cell<usize> = const { Cell::new(0) };
+}
 /// Scripts that are being executed, and the most there were at a time.
 pub(super) static RUNNING: AtomicUsize = AtomicUsize::new(0);
 pub(super) static RUNNING_MOST: AtomicUsize = AtomicUsize::new(0);
@@ -24,6 +28,7 @@ pub(super) static GATE: AtomicBool = AtomicBool::new(false);
 /// | `work MS` | the same line, after keeping the loop busy for this long |
 /// | `gate` | the same line, after keeping the loop busy until [`GATE`] is open |
 /// | `tick` | the number of lines counted before |
+/// | `turn` | the number of `turn` lines that this loop has answered before |
 /// | `script MS`, `short MS` | the same; the loop is busy for this long, in a turn for such work |
 /// | `auth PASSWORD` | `true` or `false` |
 /// | `stranger PASSWORD` | the same with an unknown user name |
@@ -106,6 +111,7 @@ impl<H: todana_resp::Host + Signals> Advance<H> for ScriptedDoor {
                     AT_GATE.fetch_sub(1, Relaxed);
                 }
                 "tick" => answer = TICKS.fetch_add(1, Relaxed).to_string(),
+                "turn" => answer = TURNS.replace(TURNS.get() + 1).to_string(),
                 "script" | "short" => {
                     if !host.begin_work(word == "script") {
                         return Progress { consumed, next: Next::Pause };
