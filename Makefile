@@ -16,6 +16,8 @@ ROUNDS = 200
 CUTS = 300
 FAULTS = 1000
 MINUTES = 60
+# Clients wait more than they compute. Each process has servers of its own.
+IN_PROCESSES = -n 3 --dist loadfile
 
 .DEFAULT_GOAL := help
 .PHONY: help run cluster build release clean distclean toolchain deps native \
@@ -54,8 +56,8 @@ test-erlang: build ## EUnit and Common Test, with PropEr
 	@rebar3 ct
 
 test-clients: build deps ## real Redis and memcached clients against a server
-	@tools/python -m pytest test/clients
-	@tools/python -m pytest test/clients --durable
+	@tools/python -m pytest test/clients $(IN_PROCESSES)
+	@tools/python -m pytest test/clients --durable $(IN_PROCESSES)
 
 test-hostile: build deps ## broken, slow and greedy clients against a server
 	@tools/python -m pytest test/hostile
