@@ -97,7 +97,7 @@ of_file(Note, Number) ->
 -spec counters() ->
     {pos_integer(), non_neg_integer(), non_neg_integer()} | none.
 counters() ->
-    #{wal := Wal} = ra_system:derive_names(todana_ra_system:name(always)),
+    #{wal := Wal} = todana_ra_system:names(always),
     case ra_counters:counters(Wal, ?COUNTERS) of
         #{wal_files := Number, current_file_size := Bytes,
           max_file_size := BytesMax} ->

@@ -28,7 +28,7 @@ trim(Opened, TimeoutMs) ->
 trim_and_exit(#{durability := Durability, uid := UId}) ->
     ok = await_snapshot(UId, todana_group_notes:last_index()),
     #{wal := Wal, segment_writer := Writer} =
-        ra_system:derive_names(todana_ra_system:name(Durability)),
+        todana_ra_system:names(Durability),
     ok = ra_log_wal:force_roll_over(Wal),
     %% It answers when it has begun the new file.
     {ok, _} = ra_log_wal:last_writer_seq(Wal, UId),

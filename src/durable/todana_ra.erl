@@ -139,7 +139,7 @@ start_server(#{
     case already(ra:start_server(System, Config)) of
         ok ->
             %% From here on `check' insists on what must not be lost.
-            #{directory_rev := Names} = ra_system:derive_names(System),
+            #{directory_rev := Names} = todana_ra_system:names(Durability),
             ok = dets:sync(Names),
             ok = todana_small_file:sync_directory(Directory),
             ok = todana_small_file:sync_directory(Class),
