@@ -21,7 +21,7 @@ from stalls.row import FULL, TINY  # noqa: E402
 
 
 def document(name):
-    """The part of a page that lists commands; the tests of native/protocol keep it true to the server's table."""
+    """The part of a page that lists commands; the tests of the protocols keep it true to the server's table."""
     return (ROOT / "docs" / f"commands-{name}.md").read_text()
 
 

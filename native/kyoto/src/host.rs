@@ -20,7 +20,7 @@ pub trait Settings {
     fn kyoto(&self) -> &KyotoSettings;
 }
 
-/// Signals that clients send each other (`X-Kt-Signal` and `synchronize`).
+/// Signals that clients send each other (the parameters `WAIT` and `SIGNAL`).
 pub trait Signals {
     /// Begins to wait for a signal of this name; called before the session returns
     /// [`Next::Wait`](todana_protocol::Next::Wait).

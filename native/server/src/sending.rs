@@ -20,9 +20,9 @@ use todana_table::{Event, Observer};
 const SLICE: Duration = Duration::from_millis(1);
 
 impl Shared {
-    /// Sends a message to the subscribers of this node. See [`Host::publish`].
+    /// Sends a message to the subscribers of this node. See [`Channels::publish`].
     ///
-    /// [`Host::publish`]: todana_protocol::Host::publish
+    /// [`Channels::publish`]: todana_resp::Channels::publish
     pub(crate) fn publish(
         &self,
         topic: Topic,

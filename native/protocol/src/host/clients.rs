@@ -72,7 +72,7 @@ pub struct Client {
     pub tracking: [AtomicBool; 3],
     /// The client to which it redirects; 0 for none.
     pub redirect: AtomicU64,
-    /// Number of its subscriptions, by [`Topic`].
+    /// Number of its subscriptions, by the topics of RESP: channels, patterns, sharded channels.
     pub subscriptions: [AtomicUsize; 3],
     /// Set by `kill`.
     pub killed: AtomicBool,

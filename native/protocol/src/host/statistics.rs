@@ -133,7 +133,7 @@ pub struct ServerInfo {
     pub tracking_clients: u64,
     /// Keys that are tracked, pairs of a key and a client, and prefixes.
     pub tracked: [u64; 3],
-    /// Names that have subscribers, by [`Topic`].
+    /// Names that have subscribers, by the topics of RESP.
     pub topics: [u64; 3],
     /// Clients that wait for a signal, or for the end of `CLIENT PAUSE`.
     pub blocked_clients: u64,
