@@ -2,7 +2,7 @@
 %%
 %% Messages do not go through the log: like the bus of Redis Cluster, this
 %% neither waits nor repeats. Native code queues the messages and wakes this
-%% process once for all of them (native/nif/src/spread.rs); each batch is one
+%% process once for all of them (native/server/src/spread.rs); each batch is one
 %% message to each other member. If the connection to a member is full, or there
 %% is none, the batch is dropped for it, and counted.
 -module(todana_spread).

@@ -24,6 +24,7 @@ pub mod record;
 mod recovery;
 mod reports;
 mod snapshot;
+mod snapshot_slot;
 mod submission;
 mod tables;
 mod trigger;
@@ -43,6 +44,7 @@ pub use snapshot::{
     Damage, SnapshotError, SnapshotFile, SnapshotInfo, SnapshotRecord, SnapshotSource,
     SnapshotTable,
 };
+pub use snapshot_slot::{SnapshotProgress, SnapshotSlot};
 pub use submission::{Deliver, Gate, Outcome, Submission, Submit, Ticket};
 pub use tables::NamedTable;
 pub use trigger::{ENTRY_BYTES, SNAPSHOT_LOG_BYTES_MAX, SNAPSHOT_LOG_BYTES_MIN};

@@ -2,7 +2,7 @@
 //! outlives the library.
 
 use crate::erts::{self, ResourceRef, ResourceType};
-use crate::{Instance, atoms, database, durable, keeper, spread};
+use crate::{Instance, atoms, database, durable, keeper};
 use parking_lot::Mutex;
 use rustler::types::atom::Atom;
 use rustler::{Binary, Encoder, Env, Error, LocalPid, NifResult, Term};
@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use todana_group::Submit;
 use todana_protocol::{OptionType, OptionValue, ProtocolName, Range, ReadLevel, Service};
-use todana_server::{Config, OptionInfo, Server, StartError};
+use todana_server::{Config, OptionInfo, Server, StartError, spread_messages};
 
 /// Resources for servers.
 pub(crate) static SERVER: ResourceType<Running> = ResourceType::new(c"todana_server");
@@ -134,7 +134,7 @@ fn server_start<'a>(env: Env<'a>, settings: Term<'a>) -> NifResult<Term<'a>> {
 fn spread_deliver(batch: Binary<'_>) -> Atom {
     let servers: Vec<Arc<Server>> =
         RUNNING.lock().iter().map(|running| Arc::clone(&running.server)).collect();
-    for (topic, channel, message) in spread::messages(batch.as_slice()) {
+    for (topic, channel, message) in spread_messages(batch.as_slice()) {
         servers.iter().for_each(|server| server.publish(topic, channel, message));
     }
     atoms::ok()

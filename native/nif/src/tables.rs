@@ -2,16 +2,16 @@
 //!
 //! One Erlang process opens and closes tables, so these functions may take a lock. Every read by
 //! name looks up the table, and takes no lock: an atom's term is the same word everywhere, so
-//! comparing words finds a name in [`BUCKETS`].
+//! comparing words finds a name in [`NAMES`].
 //!
 //! # Why a look-up by name is safe while the table is closed
 //!
-//! A bucket holds an address, not a reference. Two references keep the table alive: one in the
+//! [`NAMES`] holds an address, not a reference. Two references keep the table alive: one in the
 //! registry, and one in a handle, which is a persistent term (`todana_tables`). The Erlang side
-//! erases that term after `close` has emptied the bucket. The VM frees an erased term only after it
+//! erases that term after `close` has removed the name. The VM frees an erased term only after it
 //! has scheduled out and scanned every process of the node, and it does not schedule out a process
-//! that runs a NIF on a normal scheduler. A NIF that read the bucket before it was emptied has
-//! therefore returned before the table is freed. Functions on dirty schedulers do not have this
+//! that runs a NIF on a normal scheduler. A NIF that read the address before it was removed
+//! has therefore returned before the table is freed. Functions on dirty schedulers do not have this
 //! protection: they receive the handle's term ([`by_handle`]).
 
 use crate::atoms;
@@ -26,12 +26,11 @@ use crate::{database, durable};
 use parking_lot::Mutex;
 use rustler::types::atom::Atom;
 use rustler::{Encoder, Env, Term};
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use todana_command::{Command, DatabaseCommand};
 use todana_group::record::TableOptions;
-use todana_table::{Keyspace, Limits, Options, WhenFull};
+use todana_table::{Keyspace, Limits, Named, Names, Options, WhenFull};
 
 /// Maximum number of open tables.
 const TABLES_MAX: usize = 4096;
@@ -40,17 +39,8 @@ const BUCKETS_LEN: usize = 2 * TABLES_MAX;
 /// microseconds.
 const SHARDS_MADE_LATE_MAX: usize = 4_096;
 
-struct Bucket {
-    /// An atom's term; 0 is free, and ends a search. A bucket whose table was closed keeps its name
-    /// if others follow it, so that searches continue to them, until another table takes it.
-    name: AtomicUsize,
-    /// Null if no table is open.
-    store: AtomicPtr<Store>,
-}
-
-static BUCKETS: [Bucket; BUCKETS_LEN] =
-    [const { Bucket { name: AtomicUsize::new(0), store: AtomicPtr::new(ptr::null_mut()) } };
-        BUCKETS_LEN];
+/// The open tables by their names: the words of atoms' terms. Changed with [`OPEN`] locked.
+static NAMES: Names<Store, BUCKETS_LEN> = Names::new();
 
 /// An open table, and the resource for its handles.
 struct Open {
@@ -80,30 +70,6 @@ pub(crate) fn renew_resources() {
 fn word(name: Raw) -> usize {
     // SAFETY: `ErlNifTerm` is a transparent wrapper of a `usize`.
     unsafe { std::mem::transmute::<Raw, usize>(name) }
-}
-
-#[inline]
-fn first_bucket(word: usize) -> usize {
-    // Atom terms are small numbers shifted by six bits.
-    (word >> 6) % BUCKETS_LEN
-}
-
-/// The buckets that may contain a name, in the order of a search.
-#[inline]
-fn buckets_from(first: usize) -> impl Iterator<Item = &'static Bucket> {
-    (0..BUCKETS_LEN).map(move |step| &BUCKETS[(first + step) % BUCKETS_LEN])
-}
-
-#[inline]
-fn find(word: usize) -> Option<&'static Bucket> {
-    for bucket in buckets_from(first_bucket(word)) {
-        match bucket.name.load(Ordering::Acquire) {
-            name if name == word => return Some(bucket),
-            0 => return None,
-            _ => (),
-        }
-    }
-    None
 }
 
 /// Reads the records of the table that a name or a handle denotes, on a normal scheduler. Fails if
@@ -156,18 +122,19 @@ pub(crate) unsafe fn get<'a>(env: RawEnv, term: Raw) -> Result<&'a Store, Misuse
 /// As for [`get`].
 #[inline]
 pub(crate) unsafe fn open_one<'a>(env: RawEnv, term: Raw) -> Result<&'a Store, Misuse> {
-    // Only an atom's term is the name of a bucket.
+    // Only an atom's term is a name.
     let name = word(term);
-    if let Some(bucket) = find(name) {
-        // SAFETY: see the module's essay; null after `close`.
-        match unsafe { bucket.store.load(Ordering::Acquire).as_ref() } {
+    match NAMES.find(name) {
+        Named::At(store) => {
+            // SAFETY: see the module's essay.
+            let store = unsafe { store.as_ref() };
             // Another table may have taken the bucket since its name was read.
-            Some(store) if word(store.name) == name => return Ok(store),
-            _ => return Err(no_such_table()),
+            if word(store.name) == name { Ok(store) } else { Err(no_such_table()) }
         }
+        Named::Removed => Err(no_such_table()),
+        // SAFETY: see the function.
+        Named::Unknown => unsafe { open_by_handle(env, term) },
     }
-    // SAFETY: see the function.
-    unsafe { open_by_handle(env, term) }
 }
 
 /// Like [`get`], with a handle, on any scheduler.
@@ -328,58 +295,14 @@ fn publish<'a>(env: Env<'a>, open: &mut Vec<Open>, store: Store) -> Term<'a> {
     }
     let name = word(store.name);
     let store = Arc::new(store);
-    let address = Arc::as_ptr(&store).cast_mut();
+    let address = NonNull::from(&*store);
     let opened = Open { handle: HANDLE.make(Arc::clone(&store), 0), store };
     let answer = handle_term(env, &opened);
-    let Some(bucket) = bucket_for(name) else { return env.error_tuple(atoms::full()) };
-    // The name first: a thread that sees the store must see the name that belongs to it.
-    bucket.name.store(name, Ordering::Release);
-    bucket.store.store(address, Ordering::Release);
+    if !NAMES.insert(name, address) {
+        return env.error_tuple(atoms::full());
+    }
     open.push(opened);
     answer
-}
-
-/// The bucket for a table that is being opened: the bucket of its name, or else the first one
-/// without an open table. Called with [`OPEN`] locked.
-fn bucket_for(name: usize) -> Option<&'static Bucket> {
-    let mut free = None;
-    for bucket in buckets_from(first_bucket(name)) {
-        let taken = bucket.name.load(Ordering::Relaxed);
-        if taken == name {
-            return Some(bucket);
-        }
-        if free.is_none() && bucket.store.load(Ordering::Relaxed).is_null() {
-            free = Some(bucket);
-        }
-        if taken == 0 {
-            break;
-        }
-    }
-    free
-}
-
-/// Empties the bucket of a name, and frees the buckets at the end of its probe sequence that no
-/// search has to pass any more. Called with [`OPEN`] locked.
-fn give_back(name: usize) {
-    let first = first_bucket(name);
-    let at = |step: usize| &BUCKETS[(first + step) % BUCKETS_LEN];
-    let Some(mut step) =
-        (0..BUCKETS_LEN).find(|step| at(*step).name.load(Ordering::Relaxed) == name)
-    else {
-        return;
-    };
-    at(step).store.store(ptr::null_mut(), Ordering::Release);
-    // One pass is enough; the sequence of `first` may begin before it.
-    for _ in 0..BUCKETS_LEN {
-        let bucket = at(step);
-        let is_open = !bucket.store.load(Ordering::Relaxed).is_null();
-        let is_last = at(step + 1).name.load(Ordering::Relaxed) == 0;
-        if is_open || !is_last {
-            return;
-        }
-        bucket.name.store(0, Ordering::Release);
-        step += BUCKETS_LEN - 1;
-    }
 }
 
 /// Closes a table by its handle: empties it and removes the name. The caller erases the persistent
@@ -397,7 +320,7 @@ fn close<'a>(env: Env<'a>, handle: Term<'a>) -> Term<'a> {
     };
     let reference = open.swap_remove(at);
     store.close();
-    give_back(word(store.name));
+    NAMES.remove(word(store.name));
     drop(open);
     subscription::end_all(store);
     if store.database_number().is_none() && !store.is_durable() {

@@ -15,6 +15,7 @@ mod command_names;
 mod commits;
 mod config;
 mod connection;
+mod databases;
 mod door;
 mod event_loop;
 mod figures;
@@ -39,6 +40,7 @@ mod server;
 mod shared;
 mod slots;
 mod slow_log;
+mod spread;
 mod statistics;
 #[cfg(test)]
 mod tests;
@@ -49,8 +51,10 @@ mod watching;
 mod work;
 
 pub use config::*;
+pub use databases::{DatabaseOptions, DurableDatabases, NotChanged, NumberedDatabases};
 pub use figures::{CommandFigures, Figures, Incidents, LoopFigures};
 pub use keeper::Keeper;
 pub use log::{Level, Sink, set_log_sink};
 pub use options::{NotSet, OptionInfo};
 pub use server::*;
+pub use spread::{SpreadQueue, spread_messages};

@@ -1,8 +1,8 @@
 //! What the processes around the log call: to take batches, to apply them, to open the gate.
 
 use super::running::{
-    RUNNING, Running, Settings, Slot, group, group_to_load, now_ms, publish, shared_clock,
-    shared_gate, the_group, with,
+    RUNNING, Running, Settings, group, group_and_snapshot, group_to_load, now_ms, publish,
+    shared_clock, shared_gate, the_group,
 };
 use crate::{atoms, database, erts, reads};
 use parking_lot::Mutex;
@@ -91,7 +91,7 @@ fn group_open(options: Term<'_>) -> NifResult<Atom> {
     group.set_read_bound_ms(settings.read_bound_ms);
     group.set_others(settings.others);
     publish(Some(Arc::clone(&group)));
-    *running = Some(Running { group, settings, snapshot: Slot::None });
+    *running = Some(Running { group, settings, snapshot: Arc::default() });
     drop(running);
     former.iter().for_each(|former| end(&former.group));
     Ok(atoms::ok())
@@ -296,11 +296,8 @@ fn group_gate(word: Atom, reason: &str, load: u64) -> NifResult<Atom> {
 /// handle of a snapshot that nobody writes.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn group_tick() -> NifResult<Atom> {
-    let (group, dropped) = with(|running| {
-        let dropped = running.snapshot.take_abandoned();
-        (Arc::clone(&running.group), dropped)
-    })?;
-    drop(dropped);
+    let (group, snapshot) = group_and_snapshot()?;
+    snapshot.drop_abandoned();
     group.tick(now_ms());
     Ok(atoms::ok())
 }

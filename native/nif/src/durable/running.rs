@@ -3,18 +3,16 @@
 use crate::store::{self, clock_ms};
 use parking_lot::{Mutex, RwLock};
 use rustler::NifResult;
-use std::fs::File;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock};
-use std::time::{Duration, Instant};
 use todana_command::VALUE_BYTES_MAX;
-use todana_group::{Clock, Gate, Group, SharedGate, SnapshotSource, Submit};
+use todana_group::{Clock, Gate, Group, SharedGate, SnapshotSlot, Submit};
 
 /// The group, and what is known about it.
 pub(super) struct Running {
     pub(super) group: Arc<Group>,
     pub(super) settings: Settings,
-    pub(super) snapshot: Slot,
+    pub(super) snapshot: Arc<SnapshotSlot>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -104,65 +102,18 @@ pub(crate) fn the_group() -> NifResult<Arc<Group>> {
 }
 
 /// Looks at the group; a bad argument if there is none.
-pub(super) fn with<R>(work: impl FnOnce(&mut Running) -> R) -> NifResult<R> {
+fn with<R>(work: impl FnOnce(&mut Running) -> R) -> NifResult<R> {
     RUNNING.lock().as_mut().map(work).ok_or(rustler::Error::BadArg)
 }
 
 /// The group, for a load that begins. Drops the snapshot of what will be replaced.
 pub(super) fn group_to_load() -> NifResult<Arc<Group>> {
-    let (group, dropped) = with(|running| {
-        let dropped = std::mem::replace(&mut running.snapshot, Slot::None);
-        (Arc::clone(&running.group), dropped)
-    })?;
-    drop(dropped);
+    let (group, snapshot) = group_and_snapshot()?;
+    snapshot.clear();
     Ok(group)
 }
 
-/// A handle that nobody writes is dropped after this time.
-const UNCLAIMED_AFTER: Duration = Duration::from_secs(10);
-
-/// The snapshot of the group; there is at most one.
-pub(super) enum Slot {
-    None,
-    /// Taken after the entry `index` of the log, and not written yet.
-    Taken {
-        index: u64,
-        source: Box<SnapshotSource>,
-        at: Instant,
-    },
-    /// Between two slices.
-    Written {
-        index: u64,
-        writing: Writing,
-        at: Instant,
-    },
-    /// A thread is writing a slice.
-    Busy {
-        index: u64,
-    },
-}
-
-/// A snapshot and its file.
-pub(super) struct Writing {
-    pub(super) source: Box<SnapshotSource>,
-    pub(super) file: File,
-}
-
-impl Slot {
-    /// The entry of a snapshot that no thread is writing at the moment.
-    pub(super) fn index(&self) -> Option<u64> {
-        match self {
-            Slot::Taken { index, .. } | Slot::Written { index, .. } => Some(*index),
-            _ => None,
-        }
-    }
-
-    /// The handle, if it has waited for too long.
-    pub(super) fn take_abandoned(&mut self) -> Option<Slot> {
-        let abandoned = match self {
-            Slot::Taken { at, .. } | Slot::Written { at, .. } => at.elapsed() > UNCLAIMED_AFTER,
-            _ => false,
-        };
-        abandoned.then(|| std::mem::replace(self, Slot::None))
-    }
+/// The group and its snapshot.
+pub(super) fn group_and_snapshot() -> NifResult<(Arc<Group>, Arc<SnapshotSlot>)> {
+    with(|running| (Arc::clone(&running.group), Arc::clone(&running.snapshot)))
 }

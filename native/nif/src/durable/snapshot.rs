@@ -1,20 +1,11 @@
-//! Snapshots of the group, and their files.
-//!
-//! The handle of a snapshot is taken while the log is applied, and waits until a worker process
-//! writes it, a slice per call. Ra may never ask for it: a handle that nobody asks for is dropped
-//! by `group_tick`. Until then no other one takes its place, since Ra writes the first of several
-//! that are taken in a row and ignores the rest.
+//! Snapshots of the group, and their files ([`todana_group::SnapshotSlot`]): a worker process
+//! writes them, a slice per call, and `group_tick` drops a handle that nobody asks for.
 
-use super::running::{Slot, Writing, group_to_load, the_group, with};
+use super::running::{group_and_snapshot, group_to_load};
 use crate::{atoms, disk};
 use rustler::types::atom::Atom;
 use rustler::{Binary, Encoder, Env, NifResult, Term};
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
-use std::time::Instant;
-use todana_group::{Damage, SnapshotError, SnapshotFile};
+use todana_group::{Damage, SnapshotError, SnapshotFile, SnapshotProgress};
 
 /// `group_restore(Path) -> ok | {damaged | newer | error, Sentence}`: loads a snapshot in place of
 /// all records.
@@ -57,16 +48,8 @@ fn verdict<T>(env: Env<'_>, result: Result<T, SnapshotError>) -> Term<'_> {
 /// Called between two entries of the log.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn group_snapshot(index: u64) -> NifResult<Atom> {
-    let group = the_group()?;
-    // Otherwise it will be complete, and then the next one is due.
-    let is_free = with(|running| matches!(running.snapshot, Slot::None))?;
-    if !is_free {
-        return Ok(atoms::busy());
-    }
-    let Some(source) = group.begin_snapshot(index) else { return Ok(atoms::busy()) };
-    let taken = Slot::Taken { index, source: Box::new(source), at: Instant::now() };
-    with(|running| running.snapshot = taken)?;
-    Ok(atoms::ok())
+    let (group, snapshot) = group_and_snapshot()?;
+    Ok(if snapshot.begin(&group, index) { atoms::ok() } else { atoms::busy() })
 }
 
 /// `group_snapshot_write(Index, Path, Bytes) -> more | {done, FileBytes} | {error, Sentence}`:
@@ -79,55 +62,19 @@ fn group_snapshot_write<'a>(
     file: Binary<'a>,
     bytes: usize,
 ) -> NifResult<Term<'a>> {
-    let taken = with(|running| {
-        let own = running.snapshot.index() == Some(index);
-        own.then(|| std::mem::replace(&mut running.snapshot, Slot::Busy { index }))
-    })?;
-    let writing = match taken {
-        Some(Slot::Taken { source, .. }) => {
-            create(disk::path(&file)).map(|file| Writing { source, file })
-        }
-        Some(Slot::Written { writing, .. }) => Ok(writing),
-        _ => return Ok((atoms::error(), "its handle is gone").encode(env)),
-    };
-    // After a panic the handle would count as being written for ever.
-    let written = catch_unwind(AssertUnwindSafe(|| {
-        let mut writing = writing?;
-        let complete = writing.source.write_slice(&mut writing.file, bytes)?;
-        Ok((writing, complete))
-    }));
-    let written = written.unwrap_or_else(|_| Err(std::io::Error::other("a bug of Todana")));
-    let (rest, answer) = match written {
-        Ok((writing, false)) => {
-            let rest = Slot::Written { index, writing, at: Instant::now() };
-            (rest, atoms::more().encode(env))
-        }
-        Ok((writing, true)) => {
-            (Slot::None, (atoms::done(), writing.source.bytes_written()).encode(env))
-        }
-        Err(error) => (Slot::None, (atoms::error(), error.to_string()).encode(env)),
-    };
-    let dropped = with(|running| match running.snapshot {
-        Slot::Busy { index: own } if own == index => std::mem::replace(&mut running.snapshot, rest),
-        // A load has begun meanwhile.
-        _ => rest,
-    })?;
-    // Outside the lock: it frees what the log has changed meanwhile.
-    drop(dropped);
-    Ok(answer)
-}
-
-fn create(path: &Path) -> std::io::Result<File> {
-    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
+    let (_, snapshot) = group_and_snapshot()?;
+    Ok(match snapshot.write(index, disk::path(&file), bytes) {
+        Ok(SnapshotProgress::More) => atoms::more().encode(env),
+        Ok(SnapshotProgress::Done(file_bytes)) => (atoms::done(), file_bytes).encode(env),
+        Ok(SnapshotProgress::Gone) => (atoms::error(), "its handle is gone").encode(env),
+        Err(error) => (atoms::error(), error.to_string()).encode(env),
+    })
 }
 
 /// `group_snapshot_end(Index) -> ok`: drops the handle, if it is still there.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn group_snapshot_end(index: u64) -> NifResult<Atom> {
-    let dropped = with(|running| {
-        let own = running.snapshot.index() == Some(index);
-        own.then(|| std::mem::replace(&mut running.snapshot, Slot::None))
-    })?;
-    drop(dropped);
+    let (_, snapshot) = group_and_snapshot()?;
+    snapshot.end(index);
     Ok(atoms::ok())
 }
