@@ -1,6 +1,6 @@
 //! Nanoseconds per pipelined Kyoto Tycoon request, session and table together, without sockets:
 //!
-//!     cargo run --release -p todana_kyoto --features testing --example kyoto_bench -- \
+//!     cargo run --release -p todana_kyoto --features bench --example kyoto_bench -- \
 //!         [keys] [value bytes] [depth]
 //!
 //! The host is the one of the tests: it counts commands and reads no clock. Bulks are counted by

@@ -1,6 +1,6 @@
 //! Nanoseconds per pipelined memcached command, session and table together, without sockets:
 //!
-//!     cargo run --release -p todana_memcached --features testing --example memcached_bench -- \
+//!     cargo run --release -p todana_memcached --features bench --example memcached_bench -- \
 //!         [keys] [value bytes] [depth]
 //!
 //! The host is the one of the tests: it counts commands and reads no clock.

@@ -1,7 +1,7 @@
 //! Nanoseconds per pipelined RESP command, session and table together, without sockets:
 //!
 //! ```sh
-//! cargo run --release -p todana_resp --features testing --example resp_bench -- \
+//! cargo run --release -p todana_resp --features bench --example resp_bench -- \
 //!     [keys] [value bytes] [depth]
 //! ```
 //!
