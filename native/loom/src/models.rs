@@ -1,7 +1,7 @@
 //! The models: a few threads, a few reads and changes each.
 //!
 //! Each model begins with a biased lock ([`biased`]). The model's main thread then owns the first
-//! of two slots, and goes on as one of the readers and writers.
+//! of two announcements, and goes on as one of the readers and writers.
 
 use std::sync::Arc;
 
@@ -28,11 +28,15 @@ pub(crate) const MODELS: &[Model] = &[
     Model { name: "read_inside_a_read", preemptions_max: None, run: read_inside_a_read },
     Model { name: "try_lock_gives_up", preemptions_max: None, run: try_lock_gives_up },
     Model { name: "bias_set_again", preemptions_max: None, run: bias_set_again },
-    Model { name: "slot_handed_over", preemptions_max: Some(4), run: slot_handed_over },
     Model {
-        name: "more_threads_than_slots",
+        name: "announcement_handed_over",
         preemptions_max: Some(4),
-        run: more_threads_than_slots,
+        run: announcement_handed_over,
+    },
+    Model {
+        name: "more_threads_than_announcements",
+        preemptions_max: Some(4),
+        run: more_threads_than_announcements,
     },
     Model { name: "two_readers_beside_writer", preemptions_max: None, run: two_readers },
 ];
@@ -109,7 +113,7 @@ fn reader_beside_writer() {
     assert_changes(&lock, 1);
 }
 
-/// The reader claims its slot, and raises the mark, while the writer clears the bias.
+/// The reader claims its announcement, and raises the mark, while the writer clears the bias.
 fn first_read_beside_writer() {
     let lock = biased();
     let reader = spawn(&lock, read_twice);
@@ -154,8 +158,8 @@ fn try_lock_gives_up() {
     assert!(matches!(read(&lock), 1 | 2));
 }
 
-/// The second reader claims the first one's slot if that has ended, else another.
-fn slot_handed_over() {
+/// The second reader claims the first one's announcement if that has ended, else another.
+fn announcement_handed_over() {
     let lock = biased();
     let first = spawn(&lock, |lock| _ = read(lock));
     let second = spawn(&lock, |lock| _ = read(lock));
@@ -164,7 +168,7 @@ fn slot_handed_over() {
     assert_changes(&lock, 1);
 }
 
-/// The inner read has no slot of its own, and leaves the outer one's alone.
+/// The inner read has no announcement of its own, and leaves the outer one's alone.
 fn read_inside_a_read() {
     let (outer, inner) = (biased(), biased());
     let writer = spawn(&outer, change);
@@ -177,8 +181,8 @@ fn read_inside_a_read() {
     assert_changes(&outer, 1);
 }
 
-/// With three readers and two slots, one reads under the mutex.
-fn more_threads_than_slots() {
+/// With three readers and two announcements, one reads under the mutex.
+fn more_threads_than_announcements() {
     let lock = biased();
     let readers = [(); 2].map(|()| spawn(&lock, |lock| _ = read(lock)));
     read(&lock);

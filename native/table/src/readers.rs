@@ -6,18 +6,18 @@
 //!
 //! # How
 //!
-//! Each thread that reads in place ([`Biased::read_in_place`]) has a [`ReaderSlot`], which names
+//! Each thread that reads in place ([`Biased::read_in_place`]) has an [`Announcement`], which names
 //! the lock that the thread is reading, if any. A lock is either *biased* (towards readers) or not
 //! (Dice and Kogan, "BRAVO", 2019):
 //!
 //! ```text
 //! read in place                               lock
 //!   biased? (else read under the mutex)         take the mutex
-//!   slot := this lock                           biased?
+//!   announce this lock                          biased?
 //!   still biased?                                 clear the bias
-//!     (else slot := none, use the mutex)          wait until no slot names this lock
+//!     (else announce none, use the mutex)         wait until no announcement names this lock
 //!   read                                        change
-//!   slot := none                                release the mutex
+//!   announce none                               release the mutex
 //! ```
 //!
 //! A lock is created unbiased. [`READS_MIN`] reads under the mutex without a change between them
@@ -25,8 +25,9 @@
 //! mutex and one more load, and the extra cost of revoking the bias arises at most once in
 //! `READS_MIN` reads.
 //!
-//! [`Biased::lock_to_read`] is for reads without a slot. It takes the mutex and does nothing else:
-//! this excludes everyone but the in-place readers, and readers do not disturb each other.
+//! [`Biased::lock_to_read`] is for reads without an announcement. It takes the mutex and does
+//! nothing else: this excludes everyone but the in-place readers, and readers do not disturb each
+//! other.
 //!
 //! # Why no reader sees a change in progress
 //!
@@ -39,26 +40,27 @@
 //! * Otherwise T read a bias that was set *before* W. Since then it was cleared, by W or by an
 //!   earlier holder of the mutex. Let C be the last thread that cleared it; C did not give up,
 //!   since the bias stayed cleared. T precedes C's clearing in the modification order of the bias.
-//!   The store to the slot and T, and C's clearing and C's load of the slot, are sequentially
-//!   consistent, so in their single total order: store to the slot < T < C's clearing < C's load of
-//!   the slot. Thus C's load returned either the address of this lock or a value that the thread
-//!   stored in the slot later, and C continued only in the second case. Every later store of the
-//!   thread to its slot is a release store (and so are those of the slot's next owner, which
-//!   acquired the slot from this thread), and C's load acquires. So the read happens before
-//!   everything that C did from then on, and therefore before W.
+//!   The store to the announcement and T, and C's clearing and C's load of the announcement, are
+//!   sequentially consistent, so in their single total order: store to the announcement < T < C's
+//!   clearing < C's load of the announcement. Thus C's load returned either the address of this
+//!   lock or a value that the thread stored in the announcement later, and C continued only in the
+//!   second case. Every later store of the thread to its announcement is a release store (and so
+//!   are those of the announcement's next owner, which acquired the announcement from this thread),
+//!   and C's load acquires. So the read happens before everything that C did from then on, and
+//!   therefore before W.
 //!
 //! So every read is ordered with every change as by a mutex, and everything that relied on the
 //! mutex still holds (the scheduled clear, the point in time of a snapshot). The one difference is
 //! that reads are not ordered with each other: whatever a read modifies must be atomic.
 //!
-//! [`MARK`] is the number of slots that a writer has to check. A thread raises it before it uses
-//! its slot, also sequentially consistently. A writer that clears the bias and then reads a mark
-//! that is too low did both before the mark was raised, hence before T, and T would have found the
-//! bias cleared.
+//! [`MARK`] is the number of announcements that a writer has to check. A thread raises it before it
+//! uses its announcement, also sequentially consistently. A writer that clears the bias and then
+//! reads a mark that is too low did both before the mark was raised, hence before T, and T would
+//! have found the bias cleared.
 //!
 //! A thread that only tries to lock does not wait long for a reader. If it gives up, it sets the
 //! bias again before it releases the mutex: otherwise the next thread to lock would not check the
-//! slots.
+//! announcements.
 //!
 //! There are no fences, because ThreadSanitizer does not support them.
 //!
@@ -89,44 +91,44 @@ use crate::sync::{
 };
 
 /// Threads that can read in place; further threads read under the mutex.
-const SLOTS: usize = if LOOM { 2 } else { 64 };
+const ANNOUNCEMENTS: usize = if LOOM { 2 } else { 64 };
 /// Reads under the mutex, without a change between them, that make a lock biased.
 const READS_MIN: u8 = if LOOM { 1 } else { 16 };
-/// Times that a waiting thread polls a slot before it yields the processor.
+/// Times that a waiting thread polls an announcement before it yields the processor.
 const SPINS: u32 = if LOOM { 0 } else { 100 };
 /// Times that a thread that only tries to lock yields before it gives up.
 const YIELDS_TRIED: u32 = if LOOM { 0 } else { 2 };
 
 /// What one thread is reading. Two cache lines, since processors fetch lines in pairs.
 #[repr(align(128))]
-struct ReaderSlot {
+struct Announcement {
     /// The address of the lock that the owner is reading; 0 is none.
     reading: AtomicUsize,
-    /// Whether a thread owns the slot.
+    /// Whether a thread owns the announcement.
     owned: AtomicBool,
 }
 
 process_wide! {
-    static ALL: [ReaderSlot; SLOTS] =
-        each ReaderSlot { reading: AtomicUsize::new(0), owned: AtomicBool::new(false) };
+    static ALL: [Announcement; ANNOUNCEMENTS] =
+        each Announcement { reading: AtomicUsize::new(0), owned: AtomicBool::new(false) };
 }
 
 process_wide! {
-    /// Slots from this index on were never owned.
+    /// Announcements from this index on were never owned.
     static MARK: AtomicUsize = AtomicUsize::new(0);
 }
 
-/// This thread's slot.
+/// This thread's announcement.
 #[derive(Clone, Copy)]
 enum Own {
     /// Not requested yet.
     Unknown,
-    /// No slot was left.
+    /// No announcement was left.
     None,
-    ReaderSlot(&'static ReaderSlot),
+    Announcement(&'static Announcement),
 }
 
-/// Gives the slot back when the thread ends.
+/// Gives the announcement back when the thread ends.
 struct Owner(Cell<Own>);
 
 thread_local! {
@@ -135,30 +137,30 @@ thread_local! {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        if let Own::ReaderSlot(slot) = self.0.replace(Own::None) {
-            // Release: what the thread did with the slot happens before what its next owner does.
-            slot.owned.store(false, Release);
+        if let Own::Announcement(announcement) = self.0.replace(Own::None) {
+            // Release: what the thread did with it happens before what its next owner does.
+            announcement.owned.store(false, Release);
         }
     }
 }
 
-impl ReaderSlot {
-    /// This thread's slot, if it has one and the slot names no lock.
+impl Announcement {
+    /// This thread's announcement, if it has one and the announcement names no lock.
     #[inline]
-    fn free() -> Option<&'static ReaderSlot> {
+    fn free() -> Option<&'static Announcement> {
         // An error means that the thread is ending.
-        let slot = OWNER.try_with(Owner::slot).ok()??;
+        let announcement = OWNER.try_with(Owner::announcement).ok()??;
         // Not free: the caller is inside a read of another table.
-        (slot.reading.load(Relaxed) == 0).then_some(slot)
+        (announcement.reading.load(Relaxed) == 0).then_some(announcement)
     }
 
-    /// Claims a slot that has no owner.
+    /// Claims an announcement that has no owner.
     #[cold]
     fn claim() -> Own {
-        for (number, slot) in ALL.iter().enumerate() {
-            if !slot.owned.load(Relaxed) && !slot.owned.swap(true, Acquire) {
+        for (number, announcement) in ALL.iter().enumerate() {
+            if !announcement.owned.load(Relaxed) && !announcement.owned.swap(true, Acquire) {
                 MARK.fetch_max(number + 1, SeqCst);
-                return Own::ReaderSlot(slot);
+                return Own::Announcement(announcement);
             }
         }
         Own::None
@@ -167,24 +169,25 @@ impl ReaderSlot {
 
 impl Owner {
     #[inline]
-    fn slot(&self) -> Option<&'static ReaderSlot> {
+    fn announcement(&self) -> Option<&'static Announcement> {
         if let Own::Unknown = self.0.get() {
-            self.0.set(ReaderSlot::claim());
+            self.0.set(Announcement::claim());
         }
         match self.0.get() {
-            Own::ReaderSlot(slot) => Some(slot),
+            Own::Announcement(announcement) => Some(announcement),
             _ => None,
         }
     }
 }
 
-/// Keeps the slot set to a lock until it is dropped (also if the read panics).
-struct InPlaceRead(&'static ReaderSlot);
+/// Keeps the announcement set to a lock until it is dropped (also if the read panics).
+struct InPlaceRead(&'static Announcement);
 
 impl Drop for InPlaceRead {
     #[inline]
     fn drop(&mut self) {
-        // Release: the read happens before whatever another thread does that sees the slot empty.
+        // Release: the read happens before whatever another thread does that sees the announcement
+        // empty.
         self.0.reading.store(0, Release);
     }
 }
@@ -218,14 +221,14 @@ impl<T> Biased<T> {
     #[inline]
     pub(crate) fn read_in_place<R>(&self, read: impl FnOnce(&T) -> R) -> R {
         if self.biased.load(Relaxed)
-            && let Some(slot) = ReaderSlot::free()
+            && let Some(announcement) = Announcement::free()
         {
-            slot.reading.swap(self.address(), SeqCst);
-            let in_progress = InPlaceRead(slot);
+            announcement.reading.swap(self.address(), SeqCst);
+            let in_progress = InPlaceRead(announcement);
             if self.biased.load(SeqCst) {
-                // SAFETY: a writer clears the bias and then waits until the slot no longer names
-                // this lock, and the slot names it until `in_progress` drops; see the module
-                // documentation.
+                // SAFETY: a writer clears the bias and then waits until the announcement no
+                // longer names this lock, and it names the lock until `in_progress` drops; see the
+                // module documentation.
                 let result = read(unsafe { &*self.value.get() });
                 drop(in_progress);
                 return result;
@@ -236,8 +239,9 @@ impl<T> Biased<T> {
 
     fn read_locked<R>(&self, read: impl FnOnce(&T) -> R) -> R {
         let value = self.lock_to_read();
-        // A thread without a free slot gains nothing from a bias, so its reads do not count.
-        if !self.biased.load(Relaxed) && ReaderSlot::free().is_some() {
+        // A thread without a free announcement gains nothing from a bias, so its reads do not
+        // count.
+        if !self.biased.load(Relaxed) && Announcement::free().is_some() {
             let reads = self.reads.load(Relaxed) + 1;
             if reads < READS_MIN {
                 self.reads.store(reads, Relaxed);
@@ -298,9 +302,9 @@ impl<T> Biased<T> {
         self.biased.swap(false, SeqCst);
         let address = self.address();
         let mut yields = 0;
-        for slot in &ALL[..MARK.load(SeqCst)] {
+        for announcement in &ALL[..MARK.load(SeqCst)] {
             let mut spins = 0;
-            while slot.reading.load(SeqCst) == address {
+            while announcement.reading.load(SeqCst) == address {
                 if spins < SPINS {
                     spins += 1;
                     spin_loop();
@@ -385,7 +389,7 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    /// Slots belong to the process, and one test takes them all.
+    /// Announcements belong to the process, and one test takes them all.
     static TURN: Mutex<()> = Mutex::new(());
 
     /// A biased lock.
@@ -466,12 +470,13 @@ mod tests {
     }
 
     #[test]
-    fn more_threads_than_slots_can_read_at_once() {
+    fn more_threads_than_announcements_can_read_at_once() {
         let _turn = TURN.lock();
         let lock = &biased([7; 4]);
         for _ in 0..if cfg!(miri) { 1 } else { 3 } {
-            // Slots that were returned are owned again, so the last threads always find none.
-            let threads = SLOTS + 6;
+            // Announcements that were returned are owned again, so the last threads always find
+            // none.
+            let threads = ANNOUNCEMENTS + 6;
             let all = &Barrier::new(threads);
             thread::scope(|scope| {
                 let read = || {
@@ -482,12 +487,12 @@ mod tests {
                     lock.lock().fill(7);
                 };
                 let all: Vec<_> = (0..threads).map(|_| scope.spawn(read)).collect();
-                // The scope alone does not wait until the slots are returned.
+                // The scope alone does not wait until the announcements are returned.
                 all.into_iter().for_each(|thread| thread.join().expect("no panic"));
             });
         }
-        assert_eq!(MARK.load(SeqCst), SLOTS);
-        assert!(ReaderSlot::free().is_some(), "all slots were returned");
+        assert_eq!(MARK.load(SeqCst), ANNOUNCEMENTS);
+        assert!(Announcement::free().is_some(), "all announcements were returned");
     }
 
     /// Short, for Miri with many seeds: weak memory effects show up only by chance.
