@@ -3,32 +3,32 @@
 
 use super::table::{COMMANDS, NAMES, Name, TABLE};
 
-const SLOTS: usize = 1_024;
+const BUCKETS: usize = 1_024;
 const EMPTY: u16 = u16::MAX;
 
 /// Longest name of a command that is not a subcommand.
 const WORD_BYTES_MAX: usize = 16;
 
-/// For each hash, the number of its command, or of another command whose slot was taken.
-static WORDS: [u16; SLOTS] = slots();
+/// For each hash, the number of its command, or of another command whose bucket was taken.
+static WORDS: [u16; BUCKETS] = buckets();
 
-const fn slots() -> [u16; SLOTS] {
+const fn buckets() -> [u16; BUCKETS] {
     assert!(COMMANDS.len() <= EMPTY as usize);
-    let mut slots = [EMPTY; SLOTS];
+    let mut buckets = [EMPTY; BUCKETS];
     let mut number = 0;
     while number < COMMANDS.len() {
         let name = COMMANDS[number].as_bytes();
         if !has_bar(name) {
             assert!(name.len() <= WORD_BYTES_MAX);
-            let mut slot = hash(name);
-            while slots[slot] != EMPTY {
-                slot = (slot + 1) % SLOTS;
+            let mut bucket = hash(name);
+            while buckets[bucket] != EMPTY {
+                bucket = (bucket + 1) % BUCKETS;
             }
-            slots[slot] = number as u16;
+            buckets[bucket] = number as u16;
         }
         number += 1;
     }
-    slots
+    buckets
 }
 
 const fn has_bar(name: &[u8]) -> bool {
@@ -60,16 +60,16 @@ pub(super) fn command(word: &[u8]) -> Option<Name> {
     if word.is_empty() || word.len() > WORD_BYTES_MAX {
         return None;
     }
-    let mut slot = hash(word);
+    let mut bucket = hash(word);
     loop {
-        let number = WORDS[slot];
+        let number = WORDS[bucket];
         if number == EMPTY {
             return None;
         }
         if COMMANDS[usize::from(number)].as_bytes().eq_ignore_ascii_case(word) {
             return Some(NAMES[usize::from(number)]);
         }
-        slot = (slot + 1) % SLOTS;
+        bucket = (bucket + 1) % BUCKETS;
     }
 }
 
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_are_mostly_met_at_once() {
+    fn buckets_are_mostly_met_at_once() {
         let chains = COMMANDS.iter().filter(|name| {
             !has_bar(name.as_bytes()) && {
                 let number = WORDS[hash(name.as_bytes())];
