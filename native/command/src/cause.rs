@@ -27,7 +27,7 @@ pub enum Writer {
     /// A client of this node whose write went through the log: where it is served, and the number
     /// of the submission.
     Ticket {
-        /// Its loop and slot.
+        /// Its loop and index there.
         place: (u32, u32),
         /// The number.
         number: u64,

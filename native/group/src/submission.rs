@@ -9,7 +9,7 @@ use todana_command::{FORMAT_MAX, Tape};
 /// to the [`Deliver`] that receives them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ticket {
-    /// The place: for a server, the event loop and the slot of the connection.
+    /// The place: for a server, the event loop and the index of the connection.
     pub place: (u32, u32),
     /// A number that this party has not used before. No two submissions in a queue have the same
     /// ticket: the second one would count as withdrawn when the first one is taken.

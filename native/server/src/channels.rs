@@ -1,7 +1,7 @@
 //! Channels: who is subscribed, and how a message reaches the subscribers.
 //!
 //! One registry serves all loops. It maps the names of each topic to their subscribers, sorted by
-//! loop and slot. A publisher finds the names that a message concerns, counts their subscribers,
+//! loop and index. A publisher finds the names that a message concerns, counts their subscribers,
 //! and sends the message once to each loop that has some
 //! ([`Message::Push`](crate::inbox::Message::Push)); all loops share it.
 //! Each loop then looks its own subscribers up again, a few in each round
@@ -74,8 +74,8 @@ struct Subscribers {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Subscriber {
     event_loop: u32,
-    slot: u32,
-    /// The client, since another one may be in this slot before all is removed.
+    index: u32,
+    /// The client, since another one may have this index before all is removed.
     id: u64,
     /// The number of the last message before the subscription.
     since: u64,
@@ -83,12 +83,12 @@ struct Subscriber {
 
 impl Subscriber {
     fn new(place: Place, id: u64) -> Subscriber {
-        let (event_loop, slot) = (place.event_loop as u32, place.slot as u32);
-        Subscriber { event_loop, slot, id, since: 0 }
+        let (event_loop, index) = (place.event_loop as u32, place.index as u32);
+        Subscriber { event_loop, index, id, since: 0 }
     }
 
     fn key(&self) -> (u32, u32, u64) {
-        (self.event_loop, self.slot, self.id)
+        (self.event_loop, self.index, self.id)
     }
 }
 
@@ -241,13 +241,13 @@ impl Channels {
         true
     }
 
-    /// The subscribers of a loop that receive a message by this target, from a slot on: at most
+    /// The subscribers of a loop that receive a message by this target, from an index on: at most
     /// `count`. Returns where to continue, `None` if that were all.
     pub(crate) fn recipients(
         &self,
         push: &Push,
         target: usize,
-        (event_loop, slot): (usize, usize),
+        (event_loop, index): (usize, usize),
         count: usize,
         recipients: &mut Vec<(usize, u64)>,
     ) -> Option<usize> {
@@ -257,15 +257,15 @@ impl Channels {
             Some(number) => (Topic::Pattern, push.patterns.get(number)?),
         };
         let list = &registry.topics[topic as usize].get(name)?.list;
-        let from = (event_loop as u32, slot as u32);
-        let begin = list.partition_point(|it| (it.event_loop, it.slot) < from);
+        let from = (event_loop as u32, index as u32);
+        let begin = list.partition_point(|it| (it.event_loop, it.index) < from);
         let mine = list[begin..].iter().take_while(|it| it.event_loop == event_loop as u32);
         for subscriber in mine {
             if recipients.len() >= count {
-                return Some(subscriber.slot as usize);
+                return Some(subscriber.index as usize);
             }
             if subscriber.since < push.number {
-                recipients.push((subscriber.slot as usize, subscriber.id));
+                recipients.push((subscriber.index as usize, subscriber.id));
             }
         }
         None

@@ -20,7 +20,7 @@ pub(crate) struct Clients {
     by_protocol: [AtomicU64; PROTOCOLS],
 }
 
-/// The slot of a client that is on its way to another loop.
+/// The index of a client that is on its way to another loop.
 pub(crate) const IN_TRANSIT: usize = usize::MAX;
 
 /// A client and where it is served.
@@ -28,7 +28,7 @@ pub(crate) const IN_TRANSIT: usize = usize::MAX;
 pub(crate) struct Place {
     pub(crate) client: Arc<Client>,
     pub(crate) event_loop: usize,
-    pub(crate) slot: usize,
+    pub(crate) index: usize,
 }
 
 impl Clients {
@@ -93,15 +93,15 @@ impl Clients {
     pub(crate) fn hand_over(&self, id: u64, event_loop: usize, send: impl FnOnce()) {
         let mut by_id = self.by_id();
         if let Some(place) = by_id.get_mut(&id) {
-            (place.event_loop, place.slot) = (event_loop, IN_TRANSIT);
+            (place.event_loop, place.index) = (event_loop, IN_TRANSIT);
         }
         send();
     }
 
-    /// The client has arrived in this slot of its loop.
-    pub(crate) fn arrive(&self, id: u64, slot: usize) {
+    /// The client has arrived in its loop, where it has this index.
+    pub(crate) fn arrive(&self, id: u64, index: usize) {
         if let Some(place) = self.by_id().get_mut(&id) {
-            place.slot = slot;
+            place.index = index;
         }
     }
 
@@ -191,9 +191,9 @@ pub(crate) mod tests {
         assert!(clients.admit(2) && clients.admit(2) && !clients.admit(2));
         assert_eq!((clients.count(), clients.totals()), ((2, 2), (2, 1)));
         let first = client(clients.next_id());
-        clients.add(Place { client: first.clone(), event_loop: 1, slot: 7 });
+        clients.add(Place { client: first.clone(), event_loop: 1, index: 7 });
         assert_eq!(clients.by_protocol(), [1, 0, 0]);
-        assert_eq!(clients.find(first.id).map(|place| place.slot), Some(7));
+        assert_eq!(clients.find(first.id).map(|place| place.index), Some(7));
         assert_eq!([0, first.id].map(|id| clients.after(id, 2).len()), [1, 0]);
         clients.remove(&first);
         clients.remove(&first);

@@ -8,8 +8,8 @@
 //! leaves does not cancel its write; only the reply is lost.
 //!
 //! Each submission has a **ticket** with a number that its loop never uses again. An outcome whose
-//! number the connection in that slot does not wait for is dropped: the time was over, the client
-//! has left, or the slot has another connection by now.
+//! number the connection of that index does not wait for is dropped: the time was over, the client
+//! has left, or the index is another connection's by now.
 //!
 //! Reads that need a proof ([`todana_protocol::ReadLevel`]) wait in the same way, without a
 //! submission.
@@ -235,7 +235,7 @@ impl Commit {
 }
 
 fn ticket(place: Place, number: u64) -> Ticket {
-    Ticket { place: (place.event_loop as u32, place.slot as u32), number }
+    Ticket { place: (place.event_loop as u32, place.index as u32), number }
 }
 
 /// What the connections of a loop hand over in one round.
@@ -273,9 +273,9 @@ impl Deliver for Courier {
     fn deliver(&self, outcomes: Vec<(Ticket, Outcome)>) {
         let Some(shared) = self.0.upgrade() else { return };
         let mut loops = shared.loops.iter().map(|_| Vec::new()).collect::<Vec<_>>();
-        for (Ticket { place: (event_loop, slot), number }, outcome) in outcomes {
+        for (Ticket { place: (event_loop, index), number }, outcome) in outcomes {
             if let Some(messages) = loops.get_mut(event_loop as usize) {
-                messages.push(Message::Commit { slot: slot as usize, ticket: number, outcome });
+                messages.push(Message::Commit { index: index as usize, ticket: number, outcome });
             }
         }
         for (part, messages) in shared.loops.iter().zip(loops) {

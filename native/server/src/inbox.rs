@@ -24,24 +24,24 @@ pub(crate) enum Message {
     Adopt(Box<dyn Any + Send>),
     /// Hand connections to another loop; some of them in this window only.
     HandOver { to: usize, share: Share, window: u32 },
-    /// Close this client, which may have moved from `slot` or left.
-    Kill { slot: usize, id: u64 },
-    /// Close this client to free memory for all; it may have moved from `slot` or left.
-    Evict { slot: usize, id: u64 },
-    /// The wait of this ticket was signalled; wake the connection in `slot` if it still waits with
+    /// Close this client, which may have moved or left.
+    Kill { index: usize, id: u64 },
+    /// Close this client to free memory for all; it may have moved or left.
+    Evict { index: usize, id: u64 },
+    /// The wait of this ticket was signalled; wake the connection of `index` if it still waits with
     /// it.
-    Wake { slot: usize, ticket: u64 },
-    /// The outcome of the commit with this ticket; resume the connection in `slot` if it still
+    Wake { index: usize, ticket: u64 },
+    /// The outcome of the commit with this ticket; resume the connection of `index` if it still
     /// waits for it.
-    Commit { slot: usize, ticket: u64, outcome: Outcome },
+    Commit { index: usize, ticket: u64, outcome: Outcome },
     /// Deliver this message to its subscribers on this loop.
     Push(Arc<Push>),
     /// Deliver this invalidation to the clients on this loop that have read the key.
     Invalidate(Arc<Invalidation>),
     /// Have all clients on this loop forget what they have read.
     InvalidateAll,
-    /// Deliver an invalidation to this client, which may have moved from `slot` or left.
-    Redirected { slot: usize, id: u64, frame: Frame },
+    /// Deliver an invalidation to this client, which may have moved or left.
+    Redirected { index: usize, id: u64, frame: Frame },
     /// Deliver this command to the clients on this loop that receive all.
     Line(Arc<Line>),
     /// There are keyspace notifications to publish.

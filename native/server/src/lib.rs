@@ -6,6 +6,7 @@
 
 #![deny(unsafe_code)]
 
+mod arena;
 mod balance;
 mod channels;
 mod clients;
@@ -38,7 +39,6 @@ mod poller;
 mod sending;
 mod server;
 mod shared;
-mod slots;
 mod slow_log;
 mod spread;
 mod statistics;

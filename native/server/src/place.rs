@@ -1,8 +1,8 @@
 //! Where a connection is served.
 
-/// A loop and a slot of it.
+/// A loop, and an index of its arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) event_loop: usize,
-    pub(crate) slot: usize,
+    pub(crate) index: usize,
 }

@@ -130,9 +130,9 @@ impl Shared {
             self.kill(id);
             return false;
         }
-        let (slot, frame) = (place.slot, frame.clone());
+        let (index, frame) = (place.index, frame.clone());
         part.redirected_bytes.fetch_add(tracking::redirected_bytes(&frame), Relaxed);
-        part.inbox.send(Message::Redirected { slot, id, frame });
+        part.inbox.send(Message::Redirected { index, id, frame });
         true
     }
 

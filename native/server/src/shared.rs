@@ -162,7 +162,7 @@ impl Shared {
     pub(crate) fn kill(&self, id: u64) -> bool {
         let Some(place) = self.clients.find(id) else { return false };
         place.client.killed.store(true, Relaxed);
-        self.loops[place.event_loop].inbox.send(Message::Kill { slot: place.slot, id });
+        self.loops[place.event_loop].inbox.send(Message::Kill { index: place.index, id });
         true
     }
 

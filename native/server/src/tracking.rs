@@ -73,20 +73,20 @@ struct Shard {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Tracker {
     event_loop: u32,
-    slot: u32,
+    index: u32,
     id: u64,
 }
 
 impl Tracker {
     pub(crate) fn new(place: Place, id: u64) -> Tracker {
-        Tracker { event_loop: place.event_loop as u32, slot: place.slot as u32, id }
+        Tracker { event_loop: place.event_loop as u32, index: place.index as u32, id }
     }
 
     /// Whether this client is the writer. A write through the log has the place of the client.
     fn is(self, writer: Writer) -> bool {
         match writer {
             Writer::Client(id) => id == self.id,
-            Writer::Ticket { place, .. } => place == (self.event_loop, self.slot),
+            Writer::Ticket { place, .. } => place == (self.event_loop, self.index),
             Writer::Unknown => false,
         }
     }
@@ -116,21 +116,21 @@ impl Recipients {
         }
     }
 
-    /// Those of a loop from a slot on: at most `count`. Returns where to continue, `None` if that
+    /// Those of a loop from an index on: at most `count`. Returns where to continue, `None` if that
     /// were all.
     pub(crate) fn next(
         &self,
-        (event_loop, slot): (usize, usize),
+        (event_loop, index): (usize, usize),
         count: usize,
         recipients: &mut Vec<(usize, u64)>,
     ) -> Option<usize> {
-        let from = (event_loop as u32, slot as u32);
-        let begin = self.0.partition_point(|it| (it.event_loop, it.slot) < from);
+        let from = (event_loop as u32, index as u32);
+        let begin = self.0.partition_point(|it| (it.event_loop, it.index) < from);
         for tracker in self.0[begin..].iter().take_while(|it| it.event_loop == event_loop as u32) {
             if recipients.len() >= count {
-                return Some(tracker.slot as usize);
+                return Some(tracker.index as usize);
             }
-            recipients.push((tracker.slot as usize, tracker.id));
+            recipients.push((tracker.index as usize, tracker.id));
         }
         None
     }
@@ -384,7 +384,7 @@ mod tests {
     use super::*;
 
     fn tracker(id: u64) -> Tracker {
-        Tracker::new(Place { event_loop: 0, slot: id as usize }, id)
+        Tracker::new(Place { event_loop: 0, index: id as usize }, id)
     }
 
     fn ids(trackers: &[Tracker]) -> Vec<u64> {

@@ -120,8 +120,8 @@ impl Shared {
     /// wake-ups. Returns how many waited.
     pub(crate) fn signal(&self, name: &[u8], all: bool) -> usize {
         let Signalled { waiting, woken } = self.waiters.signal(name, all);
-        for (ticket, Place { event_loop, slot }) in woken {
-            self.loops[event_loop].inbox.send(Message::Wake { slot, ticket });
+        for (ticket, Place { event_loop, index }) in woken {
+            self.loops[event_loop].inbox.send(Message::Wake { index, ticket });
         }
         waiting
     }
@@ -134,23 +134,23 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
     use std::thread;
 
-    fn place(slot: usize) -> Place {
-        Place { event_loop: 0, slot }
+    fn place(index: usize) -> Place {
+        Place { event_loop: 0, index }
     }
 
-    fn slots(signalled: &Signalled) -> Vec<usize> {
-        signalled.woken.values().map(|place| place.slot).collect()
+    fn indices(signalled: &Signalled) -> Vec<usize> {
+        signalled.woken.values().map(|place| place.index).collect()
     }
 
     #[test]
     fn a_signal_takes_the_first_waiter() {
         let waiters = Waiters::default();
-        let waits: Vec<Wait> = (0..3).map(|slot| waiters.begin(b"a", place(slot))).collect();
+        let waits: Vec<Wait> = (0..3).map(|index| waiters.begin(b"a", place(index))).collect();
         let other = waiters.begin(b"b", place(9));
         let first = waiters.signal(b"a", false);
-        assert_eq!((first.waiting, slots(&first)), (3, vec![0]));
+        assert_eq!((first.waiting, indices(&first)), (3, vec![0]));
         let rest = waiters.signal(b"a", true);
-        assert_eq!((rest.waiting, slots(&rest)), (2, vec![1, 2]));
+        assert_eq!((rest.waiting, indices(&rest)), (2, vec![1, 2]));
         assert_eq!(waiters.signal(b"a", true), Signalled::default());
         assert!(waits.into_iter().all(|wait| waiters.end(wait)));
         assert!(!waiters.end(other));
@@ -160,9 +160,9 @@ mod tests {
     #[test]
     fn a_wait_that_ended_before_the_signal_is_skipped() {
         let waiters = Waiters::default();
-        let [first, second] = [0, 1].map(|slot| waiters.begin(b"a", place(slot)));
+        let [first, second] = [0, 1].map(|index| waiters.begin(b"a", place(index)));
         assert!(!waiters.end(first));
-        assert_eq!(slots(&waiters.signal(b"a", false)), [1]);
+        assert_eq!(indices(&waiters.signal(b"a", false)), [1]);
         // A new wait for the same name is not the one that was signalled.
         let again = waiters.begin(b"a", place(1));
         assert!(again.ticket > second.ticket);
@@ -177,11 +177,11 @@ mod tests {
         let (signalled, running) = (AtomicUsize::new(0), AtomicUsize::new(WAITERS));
         let (mut taken, mut most) = (HashSet::new(), 0);
         thread::scope(|scope| {
-            for slot in 0..WAITERS {
+            for index in 0..WAITERS {
                 let (waiters, signalled, running) = (&waiters, &signalled, &running);
                 scope.spawn(move || {
                     for round in 0..ROUNDS {
-                        let wait = waiters.begin(&[(round % 3) as u8], place(slot));
+                        let wait = waiters.begin(&[(round % 3) as u8], place(index));
                         if round % 2 == 0 {
                             thread::yield_now();
                         }

@@ -76,7 +76,7 @@ pub(crate) struct Work {
 /// One lane.
 #[derive(Debug, Default)]
 struct Waiting {
-    /// The slots of paused connections, those that wait for longest first.
+    /// The indices of paused connections, those that wait for longest first.
     paused: VecDeque<usize>,
     /// The time that work has taken in this round.
     spent_ns: u64,
@@ -163,17 +163,17 @@ impl Work {
     }
 
     /// Puts the turn of a slow connection off until all others had theirs.
-    pub(crate) fn put_off(&mut self, slot: usize) {
-        self.lanes[Lane::Slow as usize].paused.push_back(slot);
+    pub(crate) fn put_off(&mut self, index: usize) {
+        self.lanes[Lane::Slow as usize].paused.push_back(index);
     }
 
-    /// Pauses the connection in this slot, whose turn was refused some work.
-    pub(crate) fn pause(&mut self, slot: usize) {
+    /// Pauses the connection of this index, whose turn was refused some work.
+    pub(crate) fn pause(&mut self, index: usize) {
         let lane = self.refused.take().unwrap_or(Lane::Long);
         let paused = &mut self.lanes[lane as usize].paused;
         match self.is_resumed && !self.has_begun {
-            true => paused.push_front(slot),
-            false => paused.push_back(slot),
+            true => paused.push_front(index),
+            false => paused.push_back(index),
         }
     }
 
@@ -182,7 +182,7 @@ impl Work {
         self.lanes[lane as usize].paused.len()
     }
 
-    /// Takes the slot of the connection that is next in a lane, if it may begin some work.
+    /// Takes the index of the connection that is next in a lane, if it may begin some work.
     pub(crate) fn next(&mut self, lane: Lane) -> Option<usize> {
         if !self.is_open(lane) {
             return None;
@@ -294,10 +294,10 @@ mod tests {
         let mut work = Work::new(0);
         work.begin_round();
         assert!(place.take(1));
-        for slot in [10, 11] {
+        for index in [10, 11] {
             work.begin_turn(false);
             assert!(!work.begin(Lane::Long, &place, &clock));
-            work.pause(slot);
+            work.pause(index);
         }
         assert!(!work.has_next() && work.next(Lane::Long).is_none());
         assert_eq!(place.give_back(1), Some(Some(0)));

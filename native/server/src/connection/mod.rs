@@ -54,7 +54,7 @@ pub(crate) struct Turn<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) statistics: &'a LoopStatistics,
     pub(crate) clock: &'a Clock,
-    /// The loop's number and the connection's slot.
+    /// The loop's number and the connection's index.
     pub(crate) place: Place,
     /// The submissions of the loop's round.
     pub(crate) round: &'a mut Round,

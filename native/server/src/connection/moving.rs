@@ -9,7 +9,7 @@ impl<D: Door> Connection<D> {
     /// for it, and nobody knows it by its place.
     ///
     /// A connection that holds bytes has a part of a request, of a reply or of a transaction. The
-    /// rest of the conditions are what a loop, the log or a registry knows of it by its slot.
+    /// rest of the conditions are what a loop, the log or a registry knows of it by its index.
     pub(crate) fn can_move(&self) -> bool {
         self.held_bytes == 0
             && self.session.held_bytes() == 0

@@ -91,12 +91,12 @@ impl<D: Door> EventLoop<D> {
 
     /// Starts to serve an admitted connection.
     pub(super) fn serve(&mut self, accepted: Accepted) {
-        let slot = self.connections.vacant();
+        let index = self.connections.vacant();
         let fd = accepted.socket.as_fd();
         let stopping = self.stop_at_ns != NEVER;
         let watched = !stopping
             && listener::prepare(&accepted.socket, self.shared.config.tcp_keepalive_s)
-                .and_then(|()| self.poller.register(fd, FIRST_CONNECTION + slot, Interest::READ))
+                .and_then(|()| self.poller.register(fd, FIRST_CONNECTION + index, Interest::READ))
                 .is_ok();
         if !watched {
             self.shared.clients.dismiss();
@@ -112,6 +112,6 @@ impl<D: Door> EventLoop<D> {
         let authenticated = !self.shared.secret.is_set();
         let connection = Connection::new(accepted.socket, client.clone(), authenticated);
         self.connections.insert(Box::new(connection));
-        self.shared.clients.add(Place { client, event_loop: self.number, slot });
+        self.shared.clients.add(Place { client, event_loop: self.number, index });
     }
 }

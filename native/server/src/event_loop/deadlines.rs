@@ -41,14 +41,14 @@ impl<D: Door> EventLoop<D> {
         let (mut woken, mut has_looked) = (0, false);
         while woken < ROUND_MAX && self.sleepers.first().is_some_and(|(at_ns, _)| *at_ns <= now_ns)
         {
-            if let Some((_, slot)) = self.sleepers.pop_first() {
-                if self.connections.get(slot).is_some_and(|it| it.is_committing()) {
+            if let Some((_, index)) = self.sleepers.pop_first() {
+                if self.connections.get(index).is_some_and(|it| it.is_committing()) {
                     if !std::mem::replace(&mut has_looked, true) {
                         self.take_messages();
                     }
-                    self.look_for_outcome(slot);
+                    self.look_for_outcome(index);
                 }
-                self.resume(slot);
+                self.resume(index);
                 woken += 1;
             }
         }
@@ -59,11 +59,11 @@ impl<D: Door> EventLoop<D> {
 
     /// The loop may have been late: then the outcome for which a connection waits is among the
     /// messages, though its time is over.
-    fn look_for_outcome(&mut self, slot: usize) {
-        let Some(connection) = self.connections.get_mut(slot) else { return };
+    fn look_for_outcome(&mut self, index: usize) {
+        let Some(connection) = self.connections.get_mut(index) else { return };
         for message in &mut self.messages {
-            if let Message::Commit { slot: of, ticket, outcome } = message
-                && *of == slot
+            if let Message::Commit { index: of, ticket, outcome } = message
+                && *of == index
                 && connection.awaits(*ticket)
             {
                 // The message stays, with an outcome that nobody waits for.
@@ -86,9 +86,9 @@ impl<D: Door> EventLoop<D> {
     pub(super) fn close_marked(&mut self) {
         let count = self.to_close.len().min(ROUND_MAX);
         for _ in 0..count {
-            let Some((slot, id)) = self.to_close.pop_front() else { break };
-            if self.connections.get(slot).is_some_and(|it| it.client.id == id) {
-                self.close(slot);
+            let Some((index, id)) = self.to_close.pop_front() else { break };
+            if self.connections.get(index).is_some_and(|it| it.client.id == id) {
+                self.close(index);
             }
         }
         if count > 0 {
@@ -97,23 +97,23 @@ impl<D: Door> EventLoop<D> {
     }
 
     /// Lets a sleeping connection continue.
-    pub(super) fn resume(&mut self, slot: usize) {
-        if self.end_sleep(slot) {
-            if let Some(connection) = self.connections.get_mut(slot) {
+    pub(super) fn resume(&mut self, index: usize) {
+        if self.end_sleep(index) {
+            if let Some(connection) = self.connections.get_mut(index) {
                 // The client was not idle meanwhile: the loop did not read from it.
                 let now_ms = self.clock.wall_ms();
                 connection.client.active_at_ms.store(now_ms, Relaxed);
             }
             // A reply is due: try to send at once.
-            self.turn(slot, Ready { writable: true, ..RESUMED });
+            self.turn(index, Ready { writable: true, ..RESUMED });
         }
     }
 
     /// Ends the sleep of a connection. False if it did not sleep.
-    pub(super) fn end_sleep(&mut self, slot: usize) -> bool {
-        let Some(connection) = self.connections.get_mut(slot) else { return false };
+    pub(super) fn end_sleep(&mut self, index: usize) -> bool {
+        let Some(connection) = self.connections.get_mut(index) else { return false };
         let Some(at_ns) = connection.wakes_at_ns.take() else { return false };
-        self.sleepers.remove(&(at_ns, slot));
+        self.sleepers.remove(&(at_ns, index));
         true
     }
 
@@ -121,13 +121,13 @@ impl<D: Door> EventLoop<D> {
     /// Without this, a client could occupy a place for as long as it asked to wait, without a
     /// socket of its own.
     fn mark_disconnected(&mut self, now_ns: u64) {
-        let asleep = self.sleepers.iter().filter_map(|(_, slot)| {
-            let connection = self.connections.get(*slot).filter(|it| it.hides_its_end())?;
-            Some(((*slot, connection.client.id), connection.as_ref().as_fd()))
+        let asleep = self.sleepers.iter().filter_map(|(_, index)| {
+            let connection = self.connections.get(*index).filter(|it| it.hides_its_end())?;
+            Some(((*index, connection.client.id), connection.as_ref().as_fd()))
         });
-        for (slot, id) in poller::ended(asleep) {
-            if self.connections.get_mut(slot).is_some_and(|it| it.has_left_by(now_ns)) {
-                self.to_close.push_back((slot, id));
+        for (index, id) in poller::ended(asleep) {
+            if self.connections.get_mut(index).is_some_and(|it| it.has_left_by(now_ns)) {
+                self.to_close.push_back((index, id));
             }
         }
     }
@@ -137,8 +137,8 @@ impl<D: Door> EventLoop<D> {
     fn note_waiting(&mut self) -> u64 {
         let statistics = &self.shared.loops[self.number].statistics;
         let mut waiting = 0;
-        for slot in self.connections.numbers() {
-            if let Some(connection) = self.connections.get_mut(slot)
+        for index in self.connections.indices() {
+            if let Some(connection) = self.connections.get_mut(index)
                 && connection.waiting() > 0
             {
                 waiting += connection.waiting() as u64;
@@ -198,11 +198,11 @@ impl<D: Door> EventLoop<D> {
             return;
         }
         let now_ms = self.clock.wall_ms();
-        for slot in self.connections.numbers() {
+        for index in self.connections.indices() {
             let part = &self.shared.loops[self.number];
-            let Some(connection) = self.connections.get_mut(slot) else { continue };
+            let Some(connection) = self.connections.get_mut(index) else { continue };
             if connection.is_overdue(&self.shared, &part.statistics, now_ms) {
-                self.to_close.push_back((slot, connection.client.id));
+                self.to_close.push_back((index, connection.client.id));
             }
         }
     }

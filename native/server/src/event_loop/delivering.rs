@@ -28,8 +28,8 @@ pub(super) struct Delivery {
     what: What,
     /// Of a message to a channel: the channel, or one of the patterns that it matches.
     target: usize,
-    /// The next slot.
-    slot: usize,
+    /// The next index.
+    index: usize,
     frame: Option<Frame>,
 }
 
@@ -44,13 +44,13 @@ pub(super) enum What {
     InvalidateAll,
     /// A command that was executed.
     Line(Arc<Line>),
-    /// To one client, in this slot: an invalidation that another client has redirected to it.
+    /// To one client, of this index: an invalidation that another client has redirected to it.
     Redirected { id: u64, bytes: usize },
 }
 
 /// A key that has changed, for a client with prefixes.
 struct Gathered {
-    slot: usize,
+    index: usize,
     id: u64,
     invalidation: Arc<Invalidation>,
 }
@@ -58,19 +58,19 @@ struct Gathered {
 impl Gathered {
     /// The client, and the key.
     fn order(&self) -> ((usize, u64), &[u8]) {
-        ((self.slot, self.id), &self.invalidation.key[..])
+        ((self.index, self.id), &self.invalidation.key[..])
     }
 }
 
 impl Delivery {
     pub(super) fn new(what: What) -> Delivery {
-        Delivery { what, target: 0, slot: 0, frame: None }
+        Delivery { what, target: 0, index: 0, frame: None }
     }
 
     /// One that is redirected.
-    pub(super) fn redirected(slot: usize, id: u64, frame: Frame) -> Delivery {
+    pub(super) fn redirected(index: usize, id: u64, frame: Frame) -> Delivery {
         let what = What::Redirected { id, bytes: redirected_bytes(&frame) };
-        Delivery { what, target: 0, slot, frame: Some(frame) }
+        Delivery { what, target: 0, index, frame: Some(frame) }
     }
 
     /// The frame of the present target; `None` if all have received it.
@@ -104,8 +104,8 @@ impl<D: Door> EventLoop<D> {
             Message::Invalidate(invalidation) => What::Invalidation(invalidation),
             Message::InvalidateAll => What::InvalidateAll,
             Message::Line(line) => What::Line(line),
-            Message::Redirected { slot, id, frame } => {
-                self.deliveries.push_back(Delivery::redirected(slot, id, frame));
+            Message::Redirected { index, id, frame } => {
+                self.deliveries.push_back(Delivery::redirected(index, id, frame));
                 return None;
             }
             Message::Notices => {
@@ -146,24 +146,25 @@ impl<D: Door> EventLoop<D> {
             let most = room.min(COPIED_BYTES_MAX / frame.resp3.len() + 1);
             let next = self.recipients(&delivery, most, &mut recipients);
             appends += recipients.len().max(1);
-            for (slot, id) in recipients.drain(..) {
-                copied += match self.gather(slot, id, &delivery.what, &mut gathered, &mut touched) {
+            for (index, id) in recipients.drain(..) {
+                copied += match self.gather(index, id, &delivery.what, &mut gathered, &mut touched)
+                {
                     Some(bytes) => bytes,
-                    None => self.append(slot, id, &delivery.what, &frame, &mut touched),
+                    None => self.append(index, id, &delivery.what, &frame, &mut touched),
                 };
             }
             match next {
-                Some(slot) => delivery.slot = slot,
+                Some(index) => delivery.index = index,
                 None => {
-                    (delivery.target, delivery.slot, delivery.frame) =
+                    (delivery.target, delivery.index, delivery.frame) =
                         (delivery.target + 1, 0, None);
                 }
             }
             self.deliveries.push_front(delivery);
         }
         self.append_gathered(gathered);
-        for slot in touched {
-            self.send_pushes(slot);
+        for index in touched {
+            self.send_pushes(index);
         }
     }
 
@@ -171,22 +172,22 @@ impl<D: Door> EventLoop<D> {
     /// prefixes. Returns the bytes that will be copied; `None` for other messages.
     fn gather(
         &mut self,
-        slot: usize,
+        index: usize,
         id: u64,
         what: &What,
         gathered: &mut Vec<Gathered>,
         touched: &mut Vec<usize>,
     ) -> Option<usize> {
         let What::Invalidation(invalidation) = what else { return None };
-        let connection = self.connections.get_mut(slot).filter(|it| it.client.id == id)?;
+        let connection = self.connections.get_mut(index).filter(|it| it.client.id == id)?;
         connection.listening.tracking.as_ref().filter(|tracking| tracking.broadcast)?;
-        if !connection.wants_invalidation((self.number as u32, slot as u32), invalidation.writer) {
+        if !connection.wants_invalidation((self.number as u32, index as u32), invalidation.writer) {
             return Some(0);
         }
         if !std::mem::replace(&mut connection.is_touched, true) {
-            touched.push(slot);
+            touched.push(index);
         }
-        gathered.push(Gathered { slot, id, invalidation: invalidation.clone() });
+        gathered.push(Gathered { index, id, invalidation: invalidation.clone() });
         Some(invalidation.key.len() + KEY_FRAME_BYTES)
     }
 
@@ -196,8 +197,8 @@ impl<D: Door> EventLoop<D> {
         gathered.sort_by(|one, other| one.order().cmp(&other.order()));
         let is_same = |one: &Gathered, other: &Gathered| one.order().0 == other.order().0;
         for of_client in gathered.chunk_by(is_same) {
-            let (slot, id) = of_client[0].order().0;
-            let connection = self.connections.get_mut(slot);
+            let (index, id) = of_client[0].order().0;
+            let connection = self.connections.get_mut(index);
             let Some(connection) = connection.filter(|it| it.client.id == id) else { continue };
             let Some(tracking) = &connection.listening.tracking else { continue };
             let (redirect, prefixes) = (tracking.redirect, tracking.prefixes.clone());
@@ -246,7 +247,7 @@ impl<D: Door> EventLoop<D> {
         count: usize,
         recipients: &mut Vec<(usize, u64)>,
     ) -> Option<usize> {
-        let from = (self.number, delivery.slot);
+        let from = (self.number, delivery.index);
         match &delivery.what {
             What::Push(push) => self.shared.listeners.channels.recipients(
                 push,
@@ -260,22 +261,22 @@ impl<D: Door> EventLoop<D> {
             }
             What::Line(line) => line.recipients.next(from, count, recipients),
             What::InvalidateAll => {
-                if delivery.slot == 0 {
+                if delivery.index == 0 {
                     // What changes from now on needs another message.
                     let part = &self.shared.loops[self.number];
                     part.invalidates_all.swap(false, AcqRel);
                 }
                 let last = self.connections.bound();
-                let end = last.min(delivery.slot + count);
-                for slot in delivery.slot..end {
-                    let connection = self.connections.get(slot);
+                let end = last.min(delivery.index + count);
+                for index in delivery.index..end {
+                    let connection = self.connections.get(index);
                     let tracking = connection.filter(|it| it.listening.tracking.is_some());
-                    recipients.extend(tracking.map(|it| (slot, it.client.id)));
+                    recipients.extend(tracking.map(|it| (index, it.client.id)));
                 }
                 (end < last).then_some(end)
             }
             What::Redirected { id, .. } => {
-                recipients.push((delivery.slot, *id));
+                recipients.push((delivery.index, *id));
                 None
             }
         }
@@ -284,16 +285,16 @@ impl<D: Door> EventLoop<D> {
     /// Appends a message to the output of a client. Returns how many bytes were copied.
     fn append(
         &mut self,
-        slot: usize,
+        index: usize,
         id: u64,
         what: &What,
         frame: &Frame,
         touched: &mut Vec<usize>,
     ) -> usize {
-        let place = (self.number as u32, slot as u32);
-        let connection = self.connections.get_mut(slot);
+        let place = (self.number as u32, index as u32);
+        let connection = self.connections.get_mut(index);
         let Some(connection) = connection.filter(|it| it.client.id == id) else {
-            if matches!(what, What::Redirected { .. }) && self.moved_to(slot, id).is_some() {
+            if matches!(what, What::Redirected { .. }) && self.moved_to(index, id).is_some() {
                 self.shared.redirect(id, frame);
             }
             return 0;
@@ -322,22 +323,22 @@ impl<D: Door> EventLoop<D> {
             }
         };
         if !std::mem::replace(&mut connection.is_touched, true) {
-            touched.push(slot);
+            touched.push(index);
         }
         copied
     }
 
     /// Sends what was appended to the output of a connection, unless it holds back replies.
-    pub(super) fn send_pushes(&mut self, slot: usize) {
-        let Some(connection) = self.connections.get_mut(slot) else { return };
+    pub(super) fn send_pushes(&mut self, index: usize) {
+        let Some(connection) = self.connections.get_mut(index) else { return };
         connection.is_touched = false;
         let part = &self.shared.loops[self.number];
         let held_before = connection.held_bytes;
         if !connection.send_pushes(&self.shared, &part.statistics, &self.clock) {
-            return self.close(slot);
+            return self.close(index);
         }
         let holds_more = connection.held_bytes > held_before;
-        self.watch(slot, false);
+        self.watch(index, false);
         if holds_more && self.shared.clients_hold_too_much() {
             self.evict();
         }

@@ -21,11 +21,11 @@ impl<D: Door> EventLoop<D> {
     #[cold]
     pub(super) fn evict(&mut self) {
         for place in self.shared.choose_evicted() {
-            let (slot, id) = (place.slot, place.client.id);
+            let (index, id) = (place.index, place.client.id);
             if place.event_loop == self.number {
-                self.close_evicted(slot, id);
+                self.close_evicted(index, id);
             } else {
-                self.shared.loops[place.event_loop].inbox.send(Message::Evict { slot, id });
+                self.shared.loops[place.event_loop].inbox.send(Message::Evict { index, id });
             }
         }
     }
@@ -36,24 +36,24 @@ impl<D: Door> EventLoop<D> {
         if self.shared.evicting_bytes.load(Relaxed) == 0 {
             return;
         }
-        for slot in self.connections.numbers() {
-            let Some(connection) = self.connections.get(slot) else { continue };
+        for index in self.connections.indices() {
+            let Some(connection) = self.connections.get(index) else { continue };
             if connection.client.evicted_bytes.load(Relaxed) > 0 {
                 let id = connection.client.id;
-                self.close_evicted(slot, id);
+                self.close_evicted(index, id);
             }
         }
     }
 
-    /// Closes a client that was chosen, if the slot still contains it.
-    pub(super) fn close_evicted(&mut self, slot: usize, id: u64) {
-        let found = self.connections.get_mut(slot).filter(|it| it.client.id == id);
+    /// Closes a client that was chosen, if the index is still its own.
+    pub(super) fn close_evicted(&mut self, index: usize, id: u64) {
+        let found = self.connections.get_mut(index).filter(|it| it.client.id == id);
         let Some(connection) = found else { return };
         connection.say_evicted();
         let client = connection.client.clone();
         let held = client.evicted_bytes.load(Relaxed);
-        self.flush_once(slot);
-        self.close(slot);
+        self.flush_once(index);
+        self.close(index);
         self.part().statistics.evicted_clients.add(1);
         let now_ns = self.now_ns();
         if now_ns < self.evictions.again_ns {

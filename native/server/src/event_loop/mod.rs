@@ -34,8 +34,8 @@
 //!
 //! 7. **The log**: the loop hands over the submissions of all connections of this round.
 //!
-//! Slots of connections that were closed in a round are not reused before its end, so an event or
-//! message for a closed connection finds an empty slot, never another connection.
+//! Indices of connections that were closed in a round are not reused before its end, so an event or
+//! message for a closed connection finds no connection, never another one.
 //!
 //! Loop 0 also accepts, and gives each connection to the loop that has the fewest. There is no
 //! thread for accepting: it would wake up for each connection only to wake another.
@@ -53,6 +53,7 @@ mod evicting;
 mod moving;
 mod stopping;
 
+use crate::arena::Arena;
 use crate::channels::Leavers;
 use crate::clients_memory::Peak;
 use crate::clock::Clock;
@@ -65,7 +66,6 @@ use crate::log;
 use crate::notices::Notification;
 use crate::poller::{Interest, Poller, Ready, Sources, Token};
 use crate::shared::{LoopPart, Shared};
-use crate::slots::Slots;
 use crate::waiters::Place;
 use crate::work::{Lane, Work};
 use std::collections::{BTreeSet, VecDeque};
@@ -101,13 +101,13 @@ pub(crate) struct EventLoop<D> {
     clock: Clock,
     waker: Waker,
     listeners: Vec<Listener>,
-    connections: Slots<Box<Connection<D>>>,
+    connections: Arena<Box<Connection<D>>>,
     ready: Vec<Ready>,
-    /// Slots that get another turn.
+    /// Indices of connections that get another turn.
     yielded: VecDeque<usize>,
-    /// Slots that get another turn for a script or a transaction.
+    /// Those that get another turn for a script or a transaction.
     work: Work,
-    /// Deadline and slot of each sleeping client.
+    /// Deadline and index of each sleeping client.
     sleepers: BTreeSet<(u64, usize)>,
     /// Messages to be processed.
     messages: VecDeque<Message>,
@@ -119,7 +119,7 @@ pub(crate) struct EventLoop<D> {
     notifications: VecDeque<Notification>,
     /// Subscriptions of clients that have left.
     leavers: Leavers,
-    /// Slots and ids of clients to be closed because of a time limit.
+    /// Indices and ids of clients to be closed because of a time limit.
     to_close: VecDeque<(usize, u64)>,
     input: Vec<u8>,
     output: Vec<u8>,
@@ -143,7 +143,7 @@ pub(crate) struct EventLoop<D> {
 struct Owned<'a, D> {
     waker: &'a Waker,
     listeners: &'a [Listener],
-    connections: &'a Slots<Box<Connection<D>>>,
+    connections: &'a Arena<Box<Connection<D>>>,
 }
 
 impl<D> Sources for Owned<'_, D> {
@@ -179,7 +179,7 @@ impl<D: Door> EventLoop<D> {
             clock: Clock::new(),
             waker,
             listeners,
-            connections: Slots::new(),
+            connections: Arena::new(),
             ready: Vec::new(),
             yielded: VecDeque::new(),
             work: Work::new(number),
@@ -237,25 +237,25 @@ impl<D: Door> EventLoop<D> {
         self.work.begin_round();
         let mut woken = false;
         let yielded_before = self.yielded.len();
-        for index in 0..self.ready.len() {
-            let event = self.ready[index];
+        for at in 0..self.ready.len() {
+            let event = self.ready[at];
             match event.token {
                 WAKER => woken = true,
                 FIRST_LISTENER..FIRST_CONNECTION => self.accept(event.token - FIRST_LISTENER),
                 token => {
-                    let slot = token - FIRST_CONNECTION;
-                    if !self.is_put_off(slot, event) {
-                        self.turn(slot, event);
+                    let index = token - FIRST_CONNECTION;
+                    if !self.is_put_off(index, event) {
+                        self.turn(index, event);
                     }
                 }
             }
         }
         self.ready.clear();
         for _ in 0..yielded_before {
-            let Some(slot) = self.yielded.pop_front() else { break };
-            let Some(connection) = self.connections.get_mut(slot) else { continue };
-            if std::mem::take(&mut connection.queued) && !self.is_put_off(slot, RESUMED) {
-                self.turn(slot, RESUMED);
+            let Some(index) = self.yielded.pop_front() else { break };
+            let Some(connection) = self.connections.get_mut(index) else { continue };
+            if std::mem::take(&mut connection.queued) && !self.is_put_off(index, RESUMED) {
+                self.turn(index, RESUMED);
             }
         }
         self.resume_paused();
@@ -307,8 +307,8 @@ impl<D: Door> EventLoop<D> {
 
     /// Whether the turn of a connection is put off until others had theirs, because its last one
     /// took long.
-    fn is_put_off(&mut self, slot: usize, ready: Ready) -> bool {
-        let Some(connection) = self.connections.get_mut(slot) else { return false };
+    fn is_put_off(&mut self, index: usize, ready: Ready) -> bool {
+        let Some(connection) = self.connections.get_mut(index) else { return false };
         let is_put_off = connection.is_slow
             && !connection.queued
             && connection.wakes_at_ns.is_none()
@@ -316,7 +316,7 @@ impl<D: Door> EventLoop<D> {
             && !ready.gone;
         if is_put_off {
             (connection.queued, connection.is_paused) = (true, true);
-            self.work.put_off(slot);
+            self.work.put_off(index);
         }
         is_put_off
     }
@@ -325,12 +325,12 @@ impl<D: Door> EventLoop<D> {
     fn resume_paused(&mut self) {
         for lane in [Lane::Short, Lane::Long, Lane::Slow] {
             for _ in 0..self.work.paused(lane) {
-                let Some(slot) = self.work.next(lane) else { break };
-                let Some(connection) = self.connections.get_mut(slot) else { continue };
+                let Some(index) = self.work.next(lane) else { break };
+                let Some(connection) = self.connections.get_mut(index) else { continue };
                 if std::mem::take(&mut connection.is_paused) {
                     connection.queued = false;
                     let ready = if lane == Lane::Slow { PUT_OFF } else { RESUMED };
-                    self.take_turn(slot, ready, Some(lane));
+                    self.take_turn(index, ready, Some(lane));
                 }
             }
         }
@@ -338,20 +338,20 @@ impl<D: Door> EventLoop<D> {
     }
 
     /// Gives a connection its turn and acts on the verdict.
-    fn turn(&mut self, slot: usize, ready: Ready) {
-        self.take_turn(slot, ready, None);
+    fn turn(&mut self, index: usize, ready: Ready) {
+        self.take_turn(index, ready, None);
     }
 
     /// The same for a connection that was paused in this lane.
-    fn take_turn(&mut self, slot: usize, ready: Ready, lane: Option<Lane>) {
+    fn take_turn(&mut self, index: usize, ready: Ready, lane: Option<Lane>) {
         self.work.begin_turn(matches!(lane, Some(Lane::Short | Lane::Long)));
-        let Some(connection) = self.connections.get_mut(slot) else { return };
+        let Some(connection) = self.connections.get_mut(index) else { return };
         let part = &self.shared.loops[self.number];
         let mut turn = Turn {
             shared: &self.shared,
             statistics: &part.statistics,
             clock: &self.clock,
-            place: Place { event_loop: self.number, slot },
+            place: Place { event_loop: self.number, index },
             round: &mut self.commits,
             work: &mut self.work,
             input: &mut self.input,
@@ -386,54 +386,54 @@ impl<D: Door> EventLoop<D> {
             Verdict::Wait => {}
             Verdict::Yield => {
                 connection.queued = true;
-                self.yielded.push_back(slot);
+                self.yielded.push_back(index);
             }
             Verdict::Pause => {
                 (connection.queued, connection.is_paused) = (true, true);
-                self.work.pause(slot);
+                self.work.pause(index);
             }
             Verdict::Sleep { ms } => {
                 let now_ns = self.clock.uptime_ns(self.clock.raw());
                 let at_ns = now_ns.saturating_add(ms.saturating_mul(1_000_000)).min(NEVER - 1);
                 connection.wakes_at_ns = Some(at_ns);
-                self.sleepers.insert((at_ns, slot));
+                self.sleepers.insert((at_ns, index));
             }
-            Verdict::Close => return self.close(slot),
+            Verdict::Close => return self.close(index),
         }
-        if verdict == Verdict::Wait && self.hand_over_after_turn(slot) {
+        if verdict == Verdict::Wait && self.hand_over_after_turn(index) {
             return;
         }
         let reported_in_vain = ready.readable && verdict == Verdict::Wait;
-        self.watch(slot, reported_in_vain);
+        self.watch(index, reported_in_vain);
         if holds_more && self.shared.clients_hold_too_much() {
             self.evict();
         }
     }
 
     /// Updates the interest in the poller to what the connection wants.
-    fn watch(&mut self, slot: usize, reported_in_vain: bool) {
-        let Some(connection) = self.connections.get_mut(slot) else { return };
+    fn watch(&mut self, index: usize, reported_in_vain: bool) {
+        let Some(connection) = self.connections.get_mut(index) else { return };
         let wanted = connection.interest_wanted(&self.shared, reported_in_vain);
         if wanted == connection.interest {
             return;
         }
         connection.interest = wanted;
-        let token = FIRST_CONNECTION + slot;
+        let token = FIRST_CONNECTION + index;
         if self.poller.modify(connection.as_ref().as_fd(), token, wanted).is_err() {
-            self.close(slot);
+            self.close(index);
         }
     }
 
-    fn close(&mut self, slot: usize) {
-        self.end_sleep(slot);
-        let Some(connection) = self.connections.remove(slot) else { return };
+    fn close(&mut self, index: usize) {
+        self.end_sleep(index);
+        let Some(connection) = self.connections.remove(index) else { return };
         // This can only fail for a descriptor that is not watched.
-        let _ = self.poller.deregister(connection.as_ref().as_fd(), FIRST_CONNECTION + slot);
+        let _ = self.poller.deregister(connection.as_ref().as_fd(), FIRST_CONNECTION + index);
         self.forget_active(&connection);
         let part = &self.shared.loops[self.number];
         self.shared.clients.remove(&connection.client);
         part.connections.fetch_sub(1, Relaxed);
-        let place = Place { event_loop: self.number, slot };
+        let place = Place { event_loop: self.number, index };
         self.shared.clients_peak_bytes.fetch_max(self.shared.clients_bytes(), Relaxed);
         let (client, listening) = connection.close(&self.shared, &part.statistics, &mut self.input);
         let subscriptions = listening.leave(&self.shared.listeners, place, &client);
@@ -459,29 +459,29 @@ impl<D: Door> EventLoop<D> {
             match message {
                 Message::Serve(accepted) => self.serve(accepted),
                 Message::HandOver { to, share, window } => self.begin_to_hand(to, share, window),
-                Message::Kill { slot, id } => {
-                    let moved = |slot| Message::Kill { slot, id };
-                    if let Some(slot) = self.locate(slot, id, moved) {
-                        self.flush_once(slot);
-                        self.close(slot);
+                Message::Kill { index, id } => {
+                    let moved = |index| Message::Kill { index, id };
+                    if let Some(index) = self.locate(index, id, moved) {
+                        self.flush_once(index);
+                        self.close(index);
                     }
                 }
-                Message::Evict { slot, id } => {
-                    let moved = |slot| Message::Evict { slot, id };
-                    if let Some(slot) = self.locate(slot, id, moved) {
-                        self.close_evicted(slot, id);
+                Message::Evict { index, id } => {
+                    let moved = |index| Message::Evict { index, id };
+                    if let Some(index) = self.locate(index, id, moved) {
+                        self.close_evicted(index, id);
                     }
                 }
                 Message::Work => self.work.unblock(),
-                Message::Wake { slot, ticket } => {
-                    if self.connections.get(slot).is_some_and(|c| c.waits_by(ticket)) {
-                        self.resume(slot);
+                Message::Wake { index, ticket } => {
+                    if self.connections.get(index).is_some_and(|c| c.waits_by(ticket)) {
+                        self.resume(index);
                     }
                 }
-                Message::Commit { slot, ticket, outcome } => {
-                    let connection = self.connections.get_mut(slot);
+                Message::Commit { index, ticket, outcome } => {
+                    let connection = self.connections.get_mut(index);
                     if connection.is_some_and(|it| it.take_outcome(ticket, outcome)) {
-                        self.resume(slot);
+                        self.resume(index);
                     }
                 }
                 Message::Adopt(_)
@@ -501,16 +501,16 @@ impl<D: Door> EventLoop<D> {
     }
 
     /// Tries to send what waits for a client. True if nothing is left to send.
-    fn flush_once(&mut self, slot: usize) -> bool {
-        self.end_sleep(slot);
-        let Some(connection) = self.connections.get_mut(slot) else { return true };
+    fn flush_once(&mut self, index: usize) -> bool {
+        self.end_sleep(index);
+        let Some(connection) = self.connections.get_mut(index) else { return true };
         connection.close_after_output();
         let part = &self.shared.loops[self.number];
         connection.last_flush(&Turn {
             shared: &self.shared,
             statistics: &part.statistics,
             clock: &self.clock,
-            place: Place { event_loop: self.number, slot },
+            place: Place { event_loop: self.number, index },
             round: &mut self.commits,
             work: &mut self.work,
             input: &mut self.input,

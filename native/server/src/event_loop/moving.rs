@@ -1,6 +1,6 @@
 //! Moves connections from loop to loop.
 //!
-//! A connection moves between two requests. It leaves its poller and its slot, and goes to the
+//! A connection moves between two requests. It leaves its poller and its arena, and goes to the
 //! inbox of the other loop, which watches it from then on. The pollers are level-triggered, so
 //! bytes that arrived meanwhile are reported there. A message to the client that arrives at its
 //! former place follows it (`locate`).
@@ -41,8 +41,8 @@ struct Few {
 #[derive(Debug)]
 struct All {
     to: usize,
-    /// The next slot.
-    slot: usize,
+    /// The next index.
+    index: usize,
 }
 
 impl<D: Door> EventLoop<D> {
@@ -107,29 +107,29 @@ impl<D: Door> EventLoop<D> {
             }
             Share::All => {
                 self.handing.few = None;
-                self.handing.all = Some(All { to, slot: 0 });
+                self.handing.all = Some(All { to, index: 0 });
             }
         }
     }
 
     /// Hands over a connection that has just had its turn, if some are to be handed over.
     #[inline]
-    pub(super) fn hand_over_after_turn(&mut self, slot: usize) -> bool {
+    pub(super) fn hand_over_after_turn(&mut self, index: usize) -> bool {
         #[cfg(test)]
         if self.shared.balance.moves_always.load(Relaxed) {
             let to = (self.number + 1) % self.shared.loops.len();
-            return self.hand_over_if_free(slot, to);
+            return self.hand_over_if_free(index, to);
         }
         match &self.handing.few {
             None => false,
-            Some(_) => self.hand_over_one(slot),
+            Some(_) => self.hand_over_one(index),
         }
     }
 
     #[cold]
-    fn hand_over_one(&mut self, slot: usize) -> bool {
+    fn hand_over_one(&mut self, index: usize) -> bool {
         let Some(few) = &mut self.handing.few else { return false };
-        let Some(connection) = self.connections.get(slot) else { return false };
+        let Some(connection) = self.connections.get(index) else { return false };
         // The order may be of a window that begins here with the next round.
         let is_over = self.window.wrapping_sub(few.window).cast_signed() > 0;
         if is_over || few.count == 0 {
@@ -140,7 +140,7 @@ impl<D: Door> EventLoop<D> {
             return false;
         };
         let to = few.to;
-        let is_gone = self.hand_over_if_free(slot, to);
+        let is_gone = self.hand_over_if_free(index, to);
         if is_gone && let Some(few) = &mut self.handing.few {
             (few.count, few.budget_ns) = (few.count - 1, left_ns);
         }
@@ -156,26 +156,26 @@ impl<D: Door> EventLoop<D> {
     pub(super) fn hand_over_all(&mut self) {
         let Some(mut all) = self.handing.all.take() else { return };
         let (mut looks, mut moved) = (0, 0);
-        while all.slot < self.connections.bound() {
+        while all.index < self.connections.bound() {
             if looks >= LOOKS_MAX || moved >= ROUND_MAX {
                 self.handing.all = Some(all);
                 return;
             }
-            moved += usize::from(self.hand_over_if_free(all.slot, all.to));
-            (looks, all.slot) = (looks + 1, all.slot + 1);
+            moved += usize::from(self.hand_over_if_free(all.index, all.to));
+            (looks, all.index) = (looks + 1, all.index + 1);
         }
     }
 
-    /// Hands the connection in this slot to another loop, if there is one that can be moved.
+    /// Hands the connection of this index to another loop, if there is one that can be moved.
     /// Returns whether it did.
-    fn hand_over_if_free(&mut self, slot: usize, to: usize) -> bool {
-        let is_free = self.connections.get(slot).is_some_and(|it| it.can_move());
+    fn hand_over_if_free(&mut self, index: usize, to: usize) -> bool {
+        let is_free = self.connections.get(index).is_some_and(|it| it.can_move());
         if !is_free || to == self.number || self.stop_at_ns != NEVER {
             return false;
         }
-        let Some(mut connection) = self.connections.remove(slot) else { return false };
+        let Some(mut connection) = self.connections.remove(index) else { return false };
         // This can only fail for a descriptor that is not watched.
-        let _ = self.poller.deregister(connection.as_ref().as_fd(), FIRST_CONNECTION + slot);
+        let _ = self.poller.deregister(connection.as_ref().as_fd(), FIRST_CONNECTION + index);
         self.forget_active(&connection);
         self.part().statistics.moved.add(1);
         connection.arrive();
@@ -200,46 +200,46 @@ impl<D: Door> EventLoop<D> {
         let Ok(connection) = connection.downcast::<Connection<D>>() else {
             return log::error!("event loop {} got a connection of another server", self.number);
         };
-        let slot = self.connections.vacant();
+        let index = self.connections.vacant();
         let fd = connection.as_ref().as_fd();
-        let watched = self.poller.register(fd, FIRST_CONNECTION + slot, Interest::READ);
-        self.shared.clients.arrive(connection.client.id, slot);
+        let watched = self.poller.register(fd, FIRST_CONNECTION + index, Interest::READ);
+        self.shared.clients.arrive(connection.client.id, index);
         let address = connection.client.address;
         self.connections.insert(connection);
         match watched {
             Ok(()) if self.stop_at_ns == NEVER => {}
             Ok(()) => {
-                self.flush_once(slot);
-                self.close(slot);
+                self.flush_once(index);
+                self.close(index);
             }
             Err(error) => {
                 log::error!("the connection of {address} is closed: it cannot be watched: {error}");
-                self.close(slot);
+                self.close(index);
             }
         }
     }
 
-    /// The slot of the client to whom a message was sent: it may have moved since. If it is not
+    /// The index of the client to whom a message was sent: it may have moved since. If it is not
     /// here, its loop receives the message `again`. That may be this one, if the client is on its
     /// way back.
     pub(super) fn locate(
         &self,
-        slot: usize,
+        index: usize,
         id: u64,
         again: impl FnOnce(usize) -> Message,
     ) -> Option<usize> {
-        if self.connections.get(slot).is_some_and(|it| it.client.id == id) {
-            return Some(slot);
+        if self.connections.get(index).is_some_and(|it| it.client.id == id) {
+            return Some(index);
         }
-        let (event_loop, slot) = self.moved_to(slot, id)?;
-        self.shared.loops[event_loop].inbox.send(again(slot));
+        let (event_loop, index) = self.moved_to(index, id)?;
+        self.shared.loops[event_loop].inbox.send(again(index));
         None
     }
 
-    /// Where a client is that was in this slot; `None` if it has left.
-    pub(super) fn moved_to(&self, slot: usize, id: u64) -> Option<(usize, usize)> {
+    /// Where a client is that had this index; `None` if it has left.
+    pub(super) fn moved_to(&self, index: usize, id: u64) -> Option<(usize, usize)> {
         let place = self.shared.clients.find(id)?;
-        let now = (place.event_loop, place.slot);
-        (now != (self.number, slot) || slot == IN_TRANSIT).then_some(now)
+        let now = (place.event_loop, place.index);
+        (now != (self.number, index) || index == IN_TRANSIT).then_some(now)
     }
 }

@@ -17,16 +17,16 @@ impl<D: Door> EventLoop<D> {
         for (index, listener) in self.listeners.drain(..).enumerate() {
             let _ = self.poller.deregister(listener.as_fd(), FIRST_LISTENER + index);
         }
-        for slot in self.connections.numbers() {
-            let committing = self.connections.get_mut(slot).filter(|it| it.is_committing());
+        for index in self.connections.indices() {
+            let committing = self.connections.get_mut(index).filter(|it| it.is_committing());
             if let Some(connection) = committing {
                 connection.close_after_commit();
                 continue;
             }
-            if self.flush_once(slot) {
-                self.close(slot);
+            if self.flush_once(index) {
+                self.close(index);
             } else {
-                self.watch(slot, false);
+                self.watch(index, false);
             }
         }
     }
@@ -39,8 +39,8 @@ impl<D: Door> EventLoop<D> {
 
     /// Closes the remaining connections, including those on their way to this loop.
     pub(super) fn end(mut self) {
-        for slot in self.connections.numbers() {
-            self.close(slot);
+        for index in self.connections.indices() {
+            self.close(index);
         }
         self.shared.give_work_place(self.shared.work_place.leave(self.number));
         let now_ns = self.now_ns();

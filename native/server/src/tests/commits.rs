@@ -538,7 +538,7 @@ struct Part {
 }
 
 impl Part {
-    const PLACE: Place = Place { event_loop: 0, slot: 0 };
+    const PLACE: Place = Place { event_loop: 0, index: 0 };
 
     fn new(mode: Mode) -> Part {
         let (server, log) = start(mode, |config| config.write_timeout_ms = 1_000);

@@ -303,11 +303,11 @@ fn a_message_to_the_former_place_of_a_client_follows_it() {
             assert_eq!(peer.ask("x"), "x");
             let id = server.shared.clients.list()[0].id;
             let before = server.shared.clients.find(id).unwrap();
-            let (from, slot) = (before.event_loop, before.slot);
+            let (from, index) = (before.event_loop, before.index);
             hand_over(server, from, 1 - from, Share::All);
             until("it has moved", || server.shared.clients.find(id).unwrap().event_loop != from);
             assert_eq!(peer.ask("y"), "y");
-            server.shared.loops[from].inbox.send(Message::Kill { slot, id });
+            server.shared.loops[from].inbox.send(Message::Kill { index, id });
             assert_eq!(peer.rest(), b"");
             until("it is gone", || gone(server));
         },
