@@ -205,7 +205,7 @@ impl fmt::Debug for Databases {
 
 #[cfg(test)]
 mod tests {
-    use todana_table::{Event, EventKind, Keyspace, Meta, Slot};
+    use todana_table::{Event, EventKind, Keyspace, LockedKey, Meta};
 
     use super::*;
 
@@ -230,7 +230,7 @@ mod tests {
         }
         let databases = Databases::with_options(&Options::default());
         let put = |number: usize, key: &[u8]| {
-            let put = |slot: &mut Slot<'_>| slot.put(&[], Meta::default()).map(drop);
+            let put = |locked: &mut LockedKey<'_>| locked.put(&[], Meta::default()).map(drop);
             databases.table(number).update(key, 1, put).expect("room");
         };
         let seen = [0, 1, 2].map(|number| {

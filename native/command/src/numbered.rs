@@ -10,7 +10,7 @@ use crate::Databases;
 use crate::database_map::{DATABASES, DatabaseMap};
 use crate::target::Target;
 use todana_table::{
-    Entry, KeyOrder, Keyspace, Locked, NotOrdered, Slot, Table, Time, Walk, Walked,
+    Entry, KeyOrder, Keyspace, Locked, LockedKey, NotOrdered, Table, Time, Walk, Walked,
 };
 
 /// A database by its number.
@@ -132,11 +132,16 @@ impl Keyspace for Numbered<'_> {
     }
 
     #[inline]
-    fn update<R>(&self, key: &[u8], now_ms: u64, change: impl FnOnce(&mut Slot<'_>) -> R) -> R {
+    fn update<R>(
+        &self,
+        key: &[u8],
+        now_ms: u64,
+        change: impl FnOnce(&mut LockedKey<'_>) -> R,
+    ) -> R {
         let mut change = Some(change);
         let updated = self.retry(|table, map| {
-            table.update(key, now_ms, |slot| {
-                self.take_if_still(map, &mut change).map(|change| change(slot))
+            table.update(key, now_ms, |locked| {
+                self.take_if_still(map, &mut change).map(|change| change(locked))
             })
         });
         updated.0

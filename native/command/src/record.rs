@@ -3,7 +3,7 @@
 
 use crate::{Condition, Expires, Record, Refusal};
 use todana_table::{
-    Access, Entry, Full, Keyspace, Kind, Meta, Shared, Slot, StoredCopy, Time, WrongKind,
+    Access, Entry, Full, Keyspace, Kind, LockedKey, Meta, Shared, StoredCopy, Time, WrongKind,
 };
 
 /// Checks a condition on the present record.
@@ -123,8 +123,8 @@ impl Kept {
     }
 }
 
-/// A record of any kind that is written elsewhere, or put back: a reference to a large string, a copy
-/// of everything else.
+/// A record of any kind that is written elsewhere, or put back: a reference to a large string, a
+/// copy of everything else.
 #[derive(Debug)]
 pub(crate) enum Carried {
     /// The entry itself.
@@ -160,19 +160,21 @@ impl Carried {
     }
 
     /// Writes the record under another key; a large value is shared.
-    pub(crate) fn put_copy(&self, slot: &mut Slot<'_>) -> Result<u64, Full> {
+    pub(crate) fn put_copy(&self, locked: &mut LockedKey<'_>) -> Result<u64, Full> {
         match self {
-            Carried::Counted(shared) => slot.put_same(&shared.entry(), shared.entry().meta()),
-            Carried::Copied { value, meta, .. } => slot.put_stored(value.stored(), *meta),
+            Carried::Counted(shared) => locked.put_same(&shared.entry(), shared.entry().meta()),
+            Carried::Copied { value, meta, .. } => locked.put_stored(value.stored(), *meta),
         }
     }
 
     /// The same for a record whose old key the caller removes in the same step, or for one that is
     /// put back.
-    pub(crate) fn put_moved(&self, slot: &mut Slot<'_>) -> Result<u64, Full> {
+    pub(crate) fn put_moved(&self, locked: &mut LockedKey<'_>) -> Result<u64, Full> {
         match self {
-            Carried::Counted(shared) => slot.put_same_moved(&shared.entry(), shared.entry().meta()),
-            Carried::Copied { value, meta, .. } => slot.put_moved(value.stored(), *meta),
+            Carried::Counted(shared) => {
+                locked.put_same_moved(&shared.entry(), shared.entry().meta())
+            }
+            Carried::Copied { value, meta, .. } => locked.put_moved(value.stored(), *meta),
         }
     }
 }
@@ -212,16 +214,16 @@ pub(crate) fn take_from<K: Keyspace, R>(
     now_ms: u64,
     look: impl FnOnce(Option<Entry<'_>>) -> R,
 ) -> R {
-    let taken = space.update(key, now_ms, |slot| {
-        let entry = slot.entry();
+    let taken = space.update(key, now_ms, |locked| {
+        let entry = locked.entry();
         if let Some(large) = entry.and_then(|entry| entry.share()) {
-            slot.remove();
+            locked.remove();
             return Err((look, large));
         }
         let is_string = entry.is_some_and(|entry| entry.kind() == Kind::String);
         let looked = look(entry);
         if is_string {
-            slot.remove();
+            locked.remove();
         }
         Ok(looked)
     });

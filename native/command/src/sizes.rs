@@ -325,7 +325,7 @@ impl<'t, 'l, 'a> Sizes<'t, 'l, 'a> {
         self.sizes.insert(to, Size { room_bytes, most_length, least_length, meta, copied_bytes });
     }
 
-    /// RENAME and MOVE need no room: see [`todana_table::Slot::put_moved`].
+    /// RENAME and MOVE need no room: see [`todana_table::LockedKey::put_moved`].
     pub(crate) fn rename(&mut self, from: &'a [u8], to: &'a [u8], database: Option<usize>) {
         let Some(other) = database.map_or(Some(self.index), |number| self.map.index(number)) else {
             return;

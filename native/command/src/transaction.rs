@@ -23,7 +23,7 @@ use crate::record::{is_past, resolve};
 use crate::string::pairs::{count_growth, prefetch_few};
 use crate::work::{self, BATCH_UNITS_MAX};
 use todana_table::{
-    Entry, Full, Growth, Keyspace, Locked, Meta, PREFETCH_KEYS_MAX, Prepared, Slot, Time,
+    Entry, Full, Growth, Keyspace, Locked, LockedKey, Meta, PREFETCH_KEYS_MAX, Prepared, Time,
 };
 
 /// What a key was when it was read.
@@ -221,7 +221,7 @@ fn apply(
     for chunk in writes.chunks(PREFETCH_KEYS_MAX) {
         prefetch_few(locked, chunk.iter().map(|write| write.key));
         for (write, change) in chunk.iter().zip(ready.by_ref()) {
-            let put = locked.update(write.key, now_ms, |slot| change_slot(slot, change));
+            let put = locked.update(write.key, now_ms, |record| change_record(record, change));
             written = written.and(put);
         }
     }
@@ -230,11 +230,11 @@ fn apply(
     Ok(written?)
 }
 
-fn change_slot(slot: &mut Slot<'_>, change: Change<'_>) -> Result<(), Full> {
+fn change_record(record: &mut LockedKey<'_>, change: Change<'_>) -> Result<(), Full> {
     match change {
-        Change::Put(entry) => slot.put_prepared(entry).map(|_| ()),
+        Change::Put(entry) => record.put_prepared(entry).map(|_| ()),
         Change::Keep(..) | Change::Remove => {
-            slot.remove();
+            record.remove();
             Ok(())
         }
     }

@@ -54,7 +54,14 @@ fn apply(bytes: &[u8]) {
     record::put_time_mark(&mut records);
     let ticket = Ticket { place: (0, 0), number: 1 };
     let deliver = Arc::new(Nobody);
-    origin.submit(&mut vec![Submission { records, count: 1, format: 1, units: 0, ticket, deliver }]);
+    origin.submit(&mut vec![Submission {
+        records,
+        count: 1,
+        format: 1,
+        units: 0,
+        ticket,
+        deliver,
+    }]);
     origin.take(0).expect("a batch is in flight");
 
     let minute = Duration::from_secs(60);

@@ -35,7 +35,7 @@ fn handle() -> Shared {
     static SHARED: OnceLock<Shared> = OnceLock::new();
     let make = || {
         let table = Table::new(Options { shards: Some(1), ..Options::default() });
-        table.update(b"k", 0, |slot| slot.put(&[&[7; 20_000]], Meta::default())).expect("room");
+        table.update(b"k", 0, |record| record.put(&[&[7; 20_000]], Meta::default())).expect("room");
         table.read(b"k", 0, |entry| entry.and_then(|entry| entry.share())).expect("large")
     };
     SHARED.get_or_init(make).clone()

@@ -375,9 +375,9 @@ mod tests {
         let (mut out, mut values) = (Vec::new(), Vec::new());
         let table = todana_table::Table::new(todana_table::Options::default());
         for len in [255, 256, 600] {
-            todana_table::Keyspace::update(&table, b"k", 1, |slot| {
-                slot.put(&[&vec![b'v'; len]], Default::default()).unwrap();
-                values.push(slot.entry().unwrap().share());
+            todana_table::Keyspace::update(&table, b"k", 1, |record| {
+                record.put(&[&vec![b'v'; len]], Default::default()).unwrap();
+                values.push(record.entry().unwrap().share());
             });
         }
         assert!(values.remove(0).is_none(), "a small entry cannot be lent");

@@ -58,7 +58,7 @@ fn key(number: u64) -> [u8; KEY_BYTES] {
 }
 
 fn put(table: &Table, key: &[u8], value: &[u8]) {
-    let put = table.update(key, NOW_MS, |slot| slot.put(&[value], Meta::default()));
+    let put = table.update(key, NOW_MS, |record| record.put(&[value], Meta::default()));
     put.expect("room");
 }
 
@@ -265,7 +265,7 @@ fn expiry() {
         for number in shuffled(entries as usize) {
             let after = number as u64 * life_ms / entries;
             let meta = Meta { expires_at_ms: Some(NOW_MS + after), ..Meta::default() };
-            let put = table.update(&key(number as u64), NOW_MS, |slot| slot.put(&[b"v"], meta));
+            let put = table.update(&key(number as u64), NOW_MS, |record| record.put(&[b"v"], meta));
             put.expect("room");
         }
         let (start, mut removed) = (cpu_ns(), 0);
@@ -318,7 +318,7 @@ fn resident(entries: u64, value_bytes: usize, expiring: bool) {
     for number in 0..entries {
         let expires_at_ms = expiring.then_some(NOW_MS + mixed(number) % 86_400_000);
         let meta = Meta { expires_at_ms, ..Meta::default() };
-        let put = tables[0].update(&key(number), NOW_MS, |slot| slot.put(&[&value], meta));
+        let put = tables[0].update(&key(number), NOW_MS, |record| record.put(&[&value], meta));
         put.expect("room");
     }
     let each = |bytes: u64| bytes as f64 / entries as f64;

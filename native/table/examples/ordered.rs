@@ -58,7 +58,7 @@ fn key(number: u64) -> [u8; 16] {
 }
 
 fn put(table: &Table, key: &[u8]) {
-    table.update(key, NOW_MS, |slot| slot.put(&[&VALUE], Meta::default())).expect("room");
+    table.update(key, NOW_MS, |record| record.put(&[&VALUE], Meta::default())).expect("room");
 }
 
 fn get(table: &Table, key: &[u8]) {
@@ -69,7 +69,7 @@ fn get(table: &Table, key: &[u8]) {
 }
 
 fn remove(table: &Table, key: &[u8]) {
-    table.update(key, NOW_MS, |slot| slot.remove());
+    table.update(key, NOW_MS, |record| record.remove());
 }
 
 /// Another seed gives another order: looking up entries in the order of their creation would

@@ -223,7 +223,7 @@ mod tests {
     }
 
     fn put(table: &Table, key: &[u8]) {
-        table.update(key, NOW_MS, |slot| slot.put(&[b"v"], Meta::default())).expect("room");
+        table.update(key, NOW_MS, |record| record.put(&[b"v"], Meta::default())).expect("room");
     }
 
     fn absence(table: &Table, key: &[u8]) -> Absence {
@@ -253,7 +253,7 @@ mod tests {
             let key = number.to_le_bytes();
             put(&table, &key);
             if number % 2 == 0 {
-                assert!(table.update(&key, NOW_MS, |slot| slot.remove()));
+                assert!(table.update(&key, NOW_MS, |record| record.remove()));
             }
         }
         table.clear();
@@ -270,7 +270,7 @@ mod tests {
         let before = absence(&table, b"k");
         put(&table, b"k");
         assert!(matches!(table.see(b"k", NOW_MS), Seen::Version(1)));
-        assert!(table.update(b"k", NOW_MS, |slot| slot.remove()));
+        assert!(table.update(b"k", NOW_MS, |record| record.remove()));
         let after = absence(&table, b"k");
         assert_eq!(registered(&table), (2, 1));
         assert_eq!([before.lasts(), after.lasts()], [false, true]);
@@ -286,7 +286,7 @@ mod tests {
         for at_ms in [NOW_MS + 1, FAR_MS] {
             let table = table();
             let meta = Meta { expires_at_ms: Some(at_ms), ..Meta::default() };
-            table.update(b"k", NOW_MS, |slot| slot.put(&[b"v"], meta)).expect("room");
+            table.update(b"k", NOW_MS, |record| record.put(&[b"v"], meta)).expect("room");
             let Seen::Absent(absence) = table.see(b"k", at_ms) else { panic!("it has expired") };
             put(&table, b"other");
             assert!(absence.lasts());
@@ -316,7 +316,7 @@ mod tests {
             let writer = scope.spawn(|| {
                 for _ in 0..rounds {
                     put(&table, b"k");
-                    assert!(table.update(b"k", NOW_MS, |slot| slot.remove()));
+                    assert!(table.update(b"k", NOW_MS, |record| record.remove()));
                 }
             });
             while !writer.is_finished() {

@@ -26,8 +26,8 @@ use crate::core::{Change, Core};
 use crate::entry::{Entry, EntryBox, Shared};
 use crate::kind::{Refused, WrongKind};
 use crate::limits::Full;
+use crate::locked_key::LockedKey;
 use crate::meta::Meta;
-use crate::slot::Slot;
 use crate::writer::Charge;
 
 /// Bytes of values that an edit may write while a shard is locked: about 20 microseconds.
@@ -291,7 +291,7 @@ fn text_of<'a>(entry: Option<&Entry<'a>>) -> Result<&'a [u8], WrongKind> {
     entry.map_or(Ok(&[][..]), Entry::text)
 }
 
-impl Slot<'_> {
+impl LockedKey<'_> {
     /// Writes a new entry whose value is that of the present one, changed by the draft's edit; no
     /// entry counts as an empty value. Returns its version, or `None` if nothing was written
     /// because the draft has to be made first: then the closure of
@@ -339,7 +339,7 @@ impl Slot<'_> {
         draft: &Draft<'_>,
         meta: Meta,
     ) -> Result<Option<u64>, Full> {
-        let capacity = |slot: &Self| slot.entry()?.with_body(Body::capacity);
+        let capacity = |record: &Self| record.entry()?.with_body(Body::capacity);
         let (Some(bucket), Some(old_capacity)) = (self.bucket, capacity(self)) else {
             return Ok(None);
         };
@@ -434,13 +434,13 @@ mod tests {
     }
 
     fn put(space: &impl Keyspace, key: &[u8], value: &[u8]) {
-        space.update(key, NOW_MS, |slot| slot.put(&[value], Meta::default())).expect("room");
+        space.update(key, NOW_MS, |record| record.put(&[value], Meta::default())).expect("room");
     }
 
     fn edit(space: &impl Keyspace, key: &[u8], edit: Edit<'_>) -> Result<u64, Refused> {
-        space.edit(key, NOW_MS, edit, |slot, draft| {
-            let meta = slot.entry().map(|entry| entry.meta()).unwrap_or_default();
-            slot.put_edited(draft, meta).transpose()
+        space.edit(key, NOW_MS, edit, |record, draft| {
+            let meta = record.entry().map(|entry| entry.meta()).unwrap_or_default();
+            record.put_edited(draft, meta).transpose()
         })
     }
 
@@ -453,7 +453,7 @@ mod tests {
         let mut draft = Draft::new(Edit::Append(b"x"));
         let mut put_edited = |table: &Table| {
             let written =
-                table.update(KEY, NOW_MS, |slot| slot.put_edited(&mut draft, Meta::default()));
+                table.update(KEY, NOW_MS, |record| record.put_edited(&mut draft, Meta::default()));
             draft.make();
             written.expect("room").is_some()
         };
@@ -552,11 +552,14 @@ mod tests {
         let (bytes, _) = under_locks(|| {
             for expires_at_ms in [Some(NOW_MS + 1), None, Some(NOW_MS + 2)] {
                 let meta = Meta { expires_at_ms, ..Meta::default() };
-                table.update(KEY, NOW_MS, |slot| slot.set_meta(meta)).expect("an entry").unwrap();
+                table
+                    .update(KEY, NOW_MS, |record| record.set_meta(meta))
+                    .expect("an entry")
+                    .unwrap();
             }
             let shared = table.read(KEY, NOW_MS, |entry| entry.and_then(|entry| entry.share()));
             let copy = shared.expect("a large entry");
-            let copy = |slot: &mut Slot<'_>| slot.put_same(&copy.entry(), Meta::default());
+            let copy = |record: &mut LockedKey<'_>| record.put_same(&copy.entry(), Meta::default());
             table.update(b"copy", NOW_MS, copy).expect("room");
         });
         assert_eq!(bytes, 0);
@@ -609,7 +612,7 @@ mod tests {
 
         put(&table, KEY, &old);
         let first = table.read(KEY, NOW_MS, share).expect("a large entry");
-        let copy = |slot: &mut Slot<'_>| slot.put_same(&first.entry(), Meta::default());
+        let copy = |record: &mut LockedKey<'_>| record.put_same(&first.entry(), Meta::default());
         table.update(b"copy", NOW_MS, copy).expect("room");
         drop(first);
         assert!(changed() >= len, "another entry has the body");
@@ -639,7 +642,7 @@ mod tests {
         edit(&table, KEY, Edit::Append(b"a")).expect("room");
         let shared = table.read(KEY, NOW_MS, |entry| entry.and_then(|entry| entry.share()));
         let shared = shared.expect("a large entry");
-        let copy = |slot: &mut Slot<'_>| slot.put_same(&shared.entry(), Meta::default());
+        let copy = |record: &mut LockedKey<'_>| record.put_same(&shared.entry(), Meta::default());
         table.update(b"copy", NOW_MS, copy).expect("room");
         assert_eq!(locked_bytes(&table, KEY, Edit::Append(b"one")), 3);
         assert!(locked_bytes(&table, b"copy", Edit::Append(b"two")) > old.len());
@@ -660,10 +663,10 @@ mod tests {
         let (mut rounds, mut locked) = (0, 0);
         let what = Edit::Prepend(b"more");
         table
-            .edit(KEY, NOW_MS, what, |slot, draft| {
+            .edit(KEY, NOW_MS, what, |record, draft| {
                 rounds += 1;
-                let _ = slot.put(&[&vec![rounds; len]], Meta::default());
-                let (bytes, edited) = under_locks(|| slot.put_edited(draft, Meta::default()));
+                let _ = record.put(&[&vec![rounds; len]], Meta::default());
+                let (bytes, edited) = under_locks(|| record.put_edited(draft, Meta::default()));
                 locked = bytes;
                 edited.transpose()
             })
@@ -674,11 +677,11 @@ mod tests {
         // A new expiry does not invalidate a draft.
         let mut rounds = 0;
         table
-            .edit(KEY, NOW_MS, what, |slot, draft| {
+            .edit(KEY, NOW_MS, what, |record, draft| {
                 rounds += 1;
                 let meta = Meta { expires_at_ms: Some(NOW_MS + rounds), ..Meta::default() };
-                slot.set_meta(meta).expect("an entry").expect("room");
-                slot.put_edited(draft, meta).transpose()
+                record.set_meta(meta).expect("an entry").expect("room");
+                record.put_edited(draft, meta).transpose()
             })
             .expect("room");
         assert_eq!(rounds, 2);
@@ -699,7 +702,7 @@ mod tests {
         assert_eq!(table.bytes(), grown);
         let value = value(&table, KEY);
         assert_eq!(value[MOVED_BYTES_MIN..MOVED_BYTES_MIN + 5], *b"more\x02");
-        table.update(KEY, NOW_MS, |slot| slot.remove());
+        table.update(KEY, NOW_MS, |record| record.remove());
         assert_eq!(table.bytes(), 0);
     }
 

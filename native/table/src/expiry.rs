@@ -336,7 +336,7 @@ mod tests {
         assert_eq!(table.mean_ttl_ms(START_MS), 0);
         let put = |key: &str, expires_at_ms| {
             let meta = Meta { expires_at_ms, ..Meta::default() };
-            table.update(key.as_bytes(), START_MS, |slot| slot.put(&[b"v"], meta)).unwrap();
+            table.update(key.as_bytes(), START_MS, |record| record.put(&[b"v"], meta)).unwrap();
         };
         put("for ever", None);
         put("one", Some(START_MS + 5_000));
@@ -375,9 +375,9 @@ mod tests {
                 let meta = Meta { expires_at_ms, ..Meta::default() };
                 match operation {
                     0..=10 => {
-                        table.update(&key, now_ms, |slot| slot.put(&[], meta)).expect("room");
+                        table.update(&key, now_ms, |record| record.put(&[], meta)).expect("room");
                     }
-                    11 => drop(table.update(&key, now_ms, |slot| slot.remove())),
+                    11 => drop(table.update(&key, now_ms, |record| record.remove())),
                     12 => now_ms += after_ms / 64,
                     13 => drop(table.sweep(now_ms, after_ms as usize / 64)),
                     14 if after_ms < 20 => drop(table.clear()),

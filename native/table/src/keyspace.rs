@@ -3,9 +3,9 @@
 use crate::edit::{Draft, Edit};
 use crate::entry::Entry;
 use crate::limits::Full;
+use crate::locked_key::LockedKey;
 use crate::range::{KeyOrder, NotOrdered, Walk, Walked};
 use crate::reservation::Growth;
-use crate::slot::Slot;
 
 /// The operations that single-key commands need: implemented by a table that locks for each call,
 /// and by one whose locks are held ([`Locked`](crate::Locked)).
@@ -20,21 +20,22 @@ pub trait Keyspace {
     /// copy at leisure.
     fn read<R>(&self, key: &[u8], now_ms: u64, read: impl FnOnce(Option<Entry<'_>>) -> R) -> R;
     /// Reads and writes one key atomically.
-    fn update<R>(&self, key: &[u8], now_ms: u64, change: impl FnOnce(&mut Slot<'_>) -> R) -> R;
+    fn update<R>(&self, key: &[u8], now_ms: u64, change: impl FnOnce(&mut LockedKey<'_>) -> R)
+    -> R;
     /// Reads and changes one key atomically, by an edit that may take long: if it has to copy a
     /// large value, it makes a draft between two reads of the key. `change` must return `None` if
-    /// [`Slot::put_edited`] did, and is then called again; everything before that call in `change`
-    /// is repeated.
+    /// [`LockedKey::put_edited`] did, and is then called again; everything before that call in
+    /// `change` is repeated.
     fn edit<R>(
         &self,
         key: &[u8],
         now_ms: u64,
         edit: Edit<'_>,
-        mut change: impl FnMut(&mut Slot<'_>, &mut Draft<'_>) -> Option<R>,
+        mut change: impl FnMut(&mut LockedKey<'_>, &mut Draft<'_>) -> Option<R>,
     ) -> R {
         let mut draft = Draft::new(edit);
         loop {
-            if let Some(result) = self.update(key, now_ms, |slot| change(slot, &mut draft)) {
+            if let Some(result) = self.update(key, now_ms, |record| change(record, &mut draft)) {
                 return result;
             }
             draft.make();

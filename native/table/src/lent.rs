@@ -76,9 +76,9 @@ mod tests {
     use crate::entry::{Entry, Shared};
     use crate::keyspace::Keyspace;
     use crate::limits::{Limits, Options};
+    use crate::locked_key::{LockedKey, Prepared};
     use crate::meta::Meta;
     use crate::reservation::shared_entry_bytes;
-    use crate::slot::{Prepared, Slot};
     use crate::table::{Table, Written};
 
     const NOW_MS: u64 = 1_800_000_000_000;
@@ -116,8 +116,8 @@ mod tests {
     }
 
     fn put(table: &Table, key: &[u8], lent: Lent, meta: Meta) {
-        let written = table.write_lent(key, NOW_MS, lent, meta.is_plain(), |slot, lent, _| {
-            slot.put_prepared(Prepared::lent(key, lent, meta).expect("memory")).map(|_| ())
+        let written = table.write_lent(key, NOW_MS, lent, meta.is_plain(), |record, lent, _| {
+            record.put_prepared(Prepared::lent(key, lent, meta).expect("memory")).map(|_| ())
         });
         assert!(matches!(written, Written::Over(_) | Written::Changed(Ok(()))));
     }
@@ -146,11 +146,12 @@ mod tests {
                 lender.has(1);
             }
             let entry = shared(&table);
-            let put_same = |slot: &mut Slot<'_>| slot.put_same(&entry.entry(), Meta::default());
+            let put_same =
+                |record: &mut LockedKey<'_>| record.put_same(&entry.entry(), Meta::default());
             table.update(b"copy", NOW_MS, put_same).expect("room");
             drop(entry);
             lender.has(1);
-            table.update(KEY, NOW_MS, |slot| slot.remove());
+            table.update(KEY, NOW_MS, |record| record.remove());
             assert_eq!(value(&table, b"copy"), vec![3; len]);
             lender.has(1);
         }
@@ -159,7 +160,7 @@ mod tests {
     /// The record expires one millisecond later.
     fn expire(table: &Table) {
         let meta = Meta { expires_at_ms: Some(NOW_MS + 1), ..Meta::default() };
-        let set = table.update(KEY, NOW_MS, |slot| slot.set_meta(meta));
+        let set = table.update(KEY, NOW_MS, |record| record.set_meta(meta));
         set.expect("there").expect("room");
     }
 
@@ -168,21 +169,23 @@ mod tests {
         type End = fn(&Table, &Lender);
         let ends: [End; 9] = [
             |table, _| {
-                table.update(KEY, NOW_MS, |slot| slot.put(&[b"x"], Meta::default())).expect("room");
+                table
+                    .update(KEY, NOW_MS, |record| record.put(&[b"x"], Meta::default()))
+                    .expect("room");
             },
             |table, lender| {
                 put(table, KEY, lender.lend(b"new"), Meta::default());
                 lender.has(1);
-                assert!(table.update(KEY, NOW_MS, |slot| slot.remove()));
+                assert!(table.update(KEY, NOW_MS, |record| record.remove()));
             },
-            |table, _| assert!(table.update(KEY, NOW_MS, |slot| slot.remove())),
+            |table, _| assert!(table.update(KEY, NOW_MS, |record| record.remove())),
             |table, _| {
                 expire(table);
                 while table.sweep(NOW_MS + 1, 8).1 {}
             },
             |table, _| {
                 expire(table);
-                table.update(KEY, NOW_MS + 1, |slot| assert!(slot.entry().is_none()));
+                table.update(KEY, NOW_MS + 1, |record| assert!(record.entry().is_none()));
             },
             |table, _| {
                 table.set_limits(Limits { entries_max: Some(0), ..Limits::default() });
@@ -196,7 +199,7 @@ mod tests {
             },
             |table, _| {
                 let snapshot = table.snapshot().expect("the only one");
-                assert!(table.update(KEY, NOW_MS, |slot| slot.remove()));
+                assert!(table.update(KEY, NOW_MS, |record| record.remove()));
                 drop(snapshot);
                 table.sweep(NOW_MS, 8);
             },
@@ -233,13 +236,15 @@ mod tests {
                 let (one, other, lender) = (table(), table(), Lender::default());
                 let original = vec![7; len];
                 put(&one, KEY, lender.lend(&original), Meta::default());
-                other.update(KEY, NOW_MS, |slot| slot.put(&[&original], Meta::default())).unwrap();
+                other
+                    .update(KEY, NOW_MS, |record| record.put(&[&original], Meta::default()))
+                    .unwrap();
                 let handle = is_held.then(|| shared(&one));
                 for _ in 0..2 {
                     for table in [&one, &other] {
                         table
-                            .edit(KEY, NOW_MS, edit, |slot, draft| {
-                                slot.put_edited(draft, Meta::default()).transpose()
+                            .edit(KEY, NOW_MS, edit, |record, draft| {
+                                record.put_edited(draft, Meta::default()).transpose()
                             })
                             .expect("room");
                     }
@@ -289,7 +294,7 @@ mod tests {
             assert!((held_bytes..held_bytes + 200).contains(&counted), "{counted}");
             assert!(counted as u64 <= shared_entry_bytes(KEY.len(), len, &Meta::default()));
         }
-        table.update(KEY, NOW_MS, |slot| slot.remove());
+        table.update(KEY, NOW_MS, |record| record.remove());
         assert_eq!(table.bytes(), 0);
     }
 }

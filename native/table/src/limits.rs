@@ -269,7 +269,7 @@ mod tests {
 
     fn put(table: &Table, key: u32) -> Result<u64, Full> {
         let meta = Meta::default();
-        table.update(&key.to_be_bytes(), NOW_MS, |slot| slot.put(&[&[7; 100]], meta))
+        table.update(&key.to_be_bytes(), NOW_MS, |record| record.put(&[&[7; 100]], meta))
     }
 
     fn limits(entries_max: u64, when_full: WhenFull) -> [Limits; 2] {

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use crate::core::{Change, Core};
 use crate::entry::{EntryBox, VERSION_END};
 use crate::kind::Stored;
+use crate::locked_key::Prepared;
 use crate::meta::Meta;
 use crate::ordered;
-use crate::slot::Prepared;
 use crate::table::Table;
 use crate::writer::Writer;
 

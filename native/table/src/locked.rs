@@ -11,6 +11,7 @@ use crate::entry::{Entry, EntryBox};
 use crate::eviction::Written;
 use crate::keyspace::Keyspace;
 use crate::limits::Full;
+use crate::locked_key::{LockedKey, Remains};
 use crate::ordered::Leaves;
 use crate::prefetch::{self, Ahead};
 use crate::range::{KeyOrder, NotOrdered, Walk, Walked};
@@ -19,7 +20,6 @@ use crate::reaper;
 use crate::reservation::{BatchRoom, Growth};
 use crate::scan;
 use crate::shard::{Records, Shards};
-use crate::slot::{Remains, Slot};
 use crate::table::find_live;
 use crate::walk::{self, ReadShard};
 use crate::writer::Writer;
@@ -212,18 +212,24 @@ impl Keyspace for Locked<'_> {
         })
     }
 
-    fn update<R>(&self, key: &[u8], now_ms: u64, change: impl FnOnce(&mut Slot<'_>) -> R) -> R {
+    fn update<R>(
+        &self,
+        key: &[u8],
+        now_ms: u64,
+        change: impl FnOnce(&mut LockedKey<'_>) -> R,
+    ) -> R {
         debug_assert!(!self.is_cleared, "the log applies a due clear before other changes");
         let (hash, held) = self.find(key);
         let mut records = held.borrow_mut();
         let mut remains = Remains::default();
         let result = {
-            let mut slot = Slot::find(self.writer(held.shard, &mut records), key, hash, now_ms);
-            let result = change(&mut slot);
-            if self.core.ordered.is_some() && slot.leaves_key() {
+            let mut record =
+                LockedKey::find(self.writer(held.shard, &mut records), key, hash, now_ms);
+            let result = change(&mut record);
+            if self.core.ordered.is_some() && record.leaves_key() {
                 self.order.borrow_mut().removed.push(Box::from(key));
             }
-            slot.finish(now_ms, &mut remains);
+            record.finish(now_ms, &mut remains);
             result
         };
         self.dispose(remains.garbage);
@@ -240,12 +246,12 @@ impl Keyspace for Locked<'_> {
         key: &[u8],
         now_ms: u64,
         edit: Edit<'_>,
-        mut change: impl FnMut(&mut Slot<'_>, &mut Draft<'_>) -> Option<R>,
+        mut change: impl FnMut(&mut LockedKey<'_>, &mut Draft<'_>) -> Option<R>,
     ) -> R {
         let mut draft = Draft::at_once(edit);
         loop {
             // Once is enough: such a draft never has to be made first.
-            if let Some(result) = self.update(key, now_ms, |slot| change(slot, &mut draft)) {
+            if let Some(result) = self.update(key, now_ms, |record| change(record, &mut draft)) {
                 return result;
             }
         }

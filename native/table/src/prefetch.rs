@@ -312,9 +312,9 @@ mod tests {
         let core = Core::new(Options { shards: Some(1), ..Options::default() });
         let table = crate::Table::of(core.clone());
         let change = |key: u32, meta: Option<Meta>, now_ms: u64| {
-            table.update(&key.to_le_bytes(), now_ms, |slot| match meta {
-                Some(meta) => drop(slot.put(&[b"value"], meta)),
-                None => drop(slot.remove()),
+            table.update(&key.to_le_bytes(), now_ms, |record| match meta {
+                Some(meta) => drop(record.put(&[b"value"], meta)),
+                None => drop(record.remove()),
             });
             assert_right(&core);
         };
@@ -337,7 +337,7 @@ mod tests {
     fn places_are_computed_before_the_look_ups() {
         let core = Core::new(Options::default());
         let table = crate::Table::of(core.clone());
-        table.update(b"any", NOW_MS, |slot| slot.put(&[], Meta::default())).expect("room");
+        table.update(b"any", NOW_MS, |record| record.put(&[], Meta::default())).expect("room");
         let names: Vec<[u8; 1]> = (0..40).map(|key| [key]).collect();
         for len in 0..=names.len() {
             let mut ahead = Ahead::new(&core);
@@ -358,7 +358,7 @@ mod tests {
         let names: Vec<[u8; 1]> = (0..40).map(|key| [key]).collect();
         let keys: Vec<&[u8]> = names.iter().map(<[u8; 1]>::as_slice).collect();
         table.prefetch(&keys);
-        table.update(keys[0], NOW_MS, |slot| slot.put(&[], Meta::default())).expect("room");
+        table.update(keys[0], NOW_MS, |record| record.put(&[], Meta::default())).expect("room");
         (0..keys.len()).for_each(|count| table.prefetch(&keys[..count]));
     }
 }

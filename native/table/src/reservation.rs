@@ -240,12 +240,13 @@ mod tests {
     use super::*;
     use crate::budget::Budget;
     use crate::limits::WhenFull;
-    use crate::{Keyspace, Limits, Options, Slot, Table};
+    use crate::{Keyspace, Limits, LockedKey, Options, Table};
 
     const NOW_MS: u64 = 1_800_000_000_000;
 
     fn put(table: &impl Keyspace, key: &[u8], value: &[u8]) -> Result<u64, Full> {
-        table.update(key, NOW_MS, |slot: &mut Slot<'_>| slot.put(&[value], Meta::default()))
+        table
+            .update(key, NOW_MS, |record: &mut LockedKey<'_>| record.put(&[value], Meta::default()))
     }
 
     fn growth(entries: u64, value_bytes: usize) -> Growth {
@@ -332,10 +333,11 @@ mod tests {
                     put(&step, key, &[7; 100]).expect("room that was reserved");
                 }
                 step.reserve(growth(1, 100)).expect("the limits of the batch are the earlier ones");
-                step.update(&keys[0], NOW_MS, |slot| {
+                step.update(&keys[0], NOW_MS, |record| {
                     let expires = Meta { expires_at_ms: Some(NOW_MS + 1), ..Meta::default() };
-                    slot.set_meta(expires).expect("it is there").expect("not refused");
-                    slot.put_moved(crate::Stored::string(&[8; 100]), Meta::default())
+                    record.set_meta(expires).expect("it is there").expect("not refused");
+                    record
+                        .put_moved(crate::Stored::string(&[8; 100]), Meta::default())
                         .expect("not refused");
                 });
                 assert_eq!((table.len(), table.counts().refused), (3, 0));
@@ -417,7 +419,7 @@ mod tests {
             }
             let left = || max - table.bytes() - table.counts().kept_bytes;
             let snapshot = table.snapshot().expect("the only one");
-            table.update(b"d", NOW_MS, |slot| slot.remove());
+            table.update(b"d", NOW_MS, |record| record.remove());
             let reserve = |bytes| {
                 let growth = Growth { entries: 1, bytes, largest_bytes: bytes };
                 table.lock([&b"d"[..]], NOW_MS).reserve(growth)
@@ -454,9 +456,9 @@ mod tests {
                 [(0, 0), (1, 255), (16, 16), (255, 256), (256, 1), (9, 70_000)]
             {
                 let (key, value) = (vec![1; key_len], vec![2; value_len]);
-                table.update(&key, NOW_MS, |slot| slot.put(&[&value], meta)).expect("room");
+                table.update(&key, NOW_MS, |record| record.put(&[&value], meta)).expect("room");
                 assert_eq!(table.bytes(), entry_bytes(key_len, value_len, &meta));
-                table.update(&key, NOW_MS, |slot| slot.remove());
+                table.update(&key, NOW_MS, |record| record.remove());
             }
         }
     }

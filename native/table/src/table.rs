@@ -12,6 +12,7 @@ use crate::keyspace::Keyspace;
 use crate::lent::Lent;
 use crate::limits::{Limits, Options};
 use crate::locked::Locked;
+use crate::locked_key::{LockedKey, Remains};
 use crate::meta::Meta;
 use crate::prefetch::Ahead;
 use crate::range::{KeyOrder, NotOrdered, Walk, Walked};
@@ -19,7 +20,6 @@ use crate::readers;
 use crate::reaper;
 use crate::scan;
 use crate::shard::{Records, Shards};
-use crate::slot::{Remains, Slot};
 use crate::snapshot::Snapshot;
 use crate::time::Time;
 use crate::walk::{self, ReadShard};
@@ -169,7 +169,7 @@ impl Table {
         key: &[u8],
         now: impl Time,
         over: impl FnOnce(&[u8]) -> Option<&'v [u8]>,
-        change: impl FnOnce(&mut Slot<'_>, u64) -> R,
+        change: impl FnOnce(&mut LockedKey<'_>, u64) -> R,
     ) -> Written<R> {
         if self.core.has_schedule() {
             self.core.apply_schedule(now.ms());
@@ -179,7 +179,7 @@ impl Table {
             return Written::Over(version);
         }
         let now_ms = now.ms();
-        Written::Changed(found.change(key, now_ms, |slot| change(slot, now_ms)))
+        Written::Changed(found.change(key, now_ms, |record| change(record, now_ms)))
     }
 
     /// Like [`Table::write`], for a value that is lent. If `is_plain`, nothing but the value is to
@@ -192,7 +192,7 @@ impl Table {
         now: impl Time,
         value: Lent,
         is_plain: bool,
-        change: impl FnOnce(&mut Slot<'_>, Lent, u64) -> R,
+        change: impl FnOnce(&mut LockedKey<'_>, Lent, u64) -> R,
     ) -> Written<R> {
         if self.core.has_schedule() {
             self.core.apply_schedule(now.ms());
@@ -208,7 +208,7 @@ impl Table {
             Err(value) => value,
         };
         let now_ms = now.ms();
-        Written::Changed(found.change(key, now_ms, |slot| change(slot, value, now_ms)))
+        Written::Changed(found.change(key, now_ms, |record| change(record, value, now_ms)))
     }
 
     /// Begins a point-in-time snapshot that does not stop writers. One at a time: `None` while
@@ -312,14 +312,19 @@ impl<'a> Found<'a> {
 
     /// Runs an operation on the key, and releases the lock.
     #[inline(always)]
-    fn change<R>(mut self, key: &[u8], now_ms: u64, change: impl FnOnce(&mut Slot<'_>) -> R) -> R {
+    fn change<R>(
+        mut self,
+        key: &[u8],
+        now_ms: u64,
+        change: impl FnOnce(&mut LockedKey<'_>) -> R,
+    ) -> R {
         let (core, hash, bucket) = (self.core, self.hash, self.bucket);
         let mut remains = Remains::default();
-        // A slot is large: it is dropped where it is.
+        // A locked key is large: it is dropped where it is.
         let result = {
-            let mut slot = Slot::at(self.writer(), key, hash, bucket, now_ms);
-            let result = change(&mut slot);
-            slot.finish(now_ms, &mut remains);
+            let mut record = LockedKey::at(self.writer(), key, hash, bucket, now_ms);
+            let result = change(&mut record);
+            record.finish(now_ms, &mut remains);
             result
         };
         drop(self);
@@ -380,7 +385,12 @@ impl Keyspace for Table {
         }
     }
 
-    fn update<R>(&self, key: &[u8], now_ms: u64, change: impl FnOnce(&mut Slot<'_>) -> R) -> R {
+    fn update<R>(
+        &self,
+        key: &[u8],
+        now_ms: u64,
+        change: impl FnOnce(&mut LockedKey<'_>) -> R,
+    ) -> R {
         self.core.apply_schedule(now_ms);
         Found::lock(&self.core, key).change(key, now_ms, change)
     }

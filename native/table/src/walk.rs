@@ -269,7 +269,7 @@ fn select(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Meta, Options, Slot, Table};
+    use crate::{LockedKey, Meta, Options, Table};
 
     const EXPIRED: usize = 10 * SHARD_ENTRIES_MAX;
 
@@ -278,7 +278,9 @@ mod tests {
         let table = Table::new(Options { shards: Some(256), ..Options::default() });
         let put = |key: &[u8], expires_at_ms| {
             let meta = Meta { expires_at_ms, ..Meta::default() };
-            table.update(key, 1, |slot: &mut Slot<'_>| slot.put(&[b"value"], meta)).unwrap();
+            table
+                .update(key, 1, |record: &mut LockedKey<'_>| record.put(&[b"value"], meta))
+                .unwrap();
         };
         (0..EXPIRED).for_each(|number| put(format!("old{number}").as_bytes(), Some(10)));
         live.iter().for_each(|key| put(key, None));
@@ -325,7 +327,7 @@ mod tests {
         let table = Table::new(Options { shards: Some(1), ..Options::default() });
         for number in 0..SHARD_ENTRIES_MAX + 1 {
             let meta = Meta { expires_at_ms: Some(10), ..Meta::default() };
-            let put = |slot: &mut Slot<'_>| slot.put(&[b""], meta);
+            let put = |record: &mut LockedKey<'_>| record.put(&[b""], meta);
             table.update(&number.to_be_bytes(), 1, put).unwrap();
         }
         let (keys, steps) = walk(&table);

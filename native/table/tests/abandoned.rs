@@ -1,6 +1,6 @@
 //! Snapshots that a limit ends early, and the release of what was kept for them.
 
-use todana_table::{Abandoned, Full, Keyspace, Limits, Meta, Options, Slot, Table, WhenFull};
+use todana_table::{Abandoned, Full, Keyspace, Limits, LockedKey, Meta, Options, Table, WhenFull};
 
 const NOW_MS: u64 = 1_800_000_000_000;
 const SHARDS: usize = 16;
@@ -9,12 +9,12 @@ const BYTES_MAX: u64 = 100_000;
 const NEARLY: u64 = 96_000;
 
 fn put(table: &Table, key: u32) -> Result<u64, Full> {
-    let put = |slot: &mut Slot<'_>| slot.put(&[b"value"], Meta::default());
+    let put = |record: &mut LockedKey<'_>| record.put(&[b"value"], Meta::default());
     table.update(&key.to_le_bytes(), NOW_MS, put)
 }
 
 fn remove(table: &Table, key: u32) -> bool {
-    table.update(&key.to_le_bytes(), NOW_MS, |slot| slot.remove())
+    table.update(&key.to_le_bytes(), NOW_MS, |record| record.remove())
 }
 
 /// A table that refuses writes, with up to this many bytes of entries, and the number of entries.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use todana_table::{
-    Abandoned, Access, Budget, Full, KeyOrder, Keyspace, Limits, Meta, Options, Prepared, Slot,
-    Table, Time, WhenFull, Written,
+    Abandoned, Access, Budget, Full, KeyOrder, Keyspace, Limits, LockedKey, Meta, Options,
+    Prepared, Table, Time, WhenFull, Written,
 };
 
 const NOW_MS: u64 = 1_800_000_000_000;
@@ -18,7 +18,7 @@ fn set(table: &impl Keyspace, key: &[u8], value: &[u8]) -> u64 {
 }
 
 fn set_meta(table: &impl Keyspace, key: &[u8], value: &[u8], meta: Meta) -> u64 {
-    table.update(key, NOW_MS, |slot| slot.put(&[value], meta)).expect("room")
+    table.update(key, NOW_MS, |record| record.put(&[value], meta)).expect("room")
 }
 
 /// Sets one-byte keys.
@@ -109,7 +109,9 @@ fn versions_grow_with_every_write() {
 #[test]
 fn parts_are_concatenated() {
     let table = table();
-    table.update(b"k", NOW_MS, |slot| slot.put(&[b"one", b"", b"two"], Meta::default())).unwrap();
+    table
+        .update(b"k", NOW_MS, |record| record.put(&[b"one", b"", b"two"], Meta::default()))
+        .unwrap();
     assert_eq!(get(&table, b"k").as_deref(), Some(&b"onetwo"[..]));
 }
 
@@ -120,7 +122,7 @@ fn an_entry_can_be_prepared_before_its_shard_is_locked() {
     for len in [10, 100_000, 100_001] {
         let prepared = Prepared::new(b"k", &[&vec![1; len], b"end"], meta).unwrap();
         assert_eq!(prepared.key(), b"k");
-        let version = table.update(b"k", NOW_MS, |slot| slot.put_prepared(prepared)).unwrap();
+        let version = table.update(b"k", NOW_MS, |record| record.put_prepared(prepared)).unwrap();
         table.read(b"k", NOW_MS, |entry| {
             let entry = entry.unwrap();
             assert_eq!((entry.stored().bytes().len(), entry.version()), (len + 3, version));
@@ -132,23 +134,23 @@ fn an_entry_can_be_prepared_before_its_shard_is_locked() {
 #[should_panic(expected = "prepared for another key")]
 fn a_prepared_entry_belongs_to_its_key() {
     let prepared = Prepared::new(b"a", &[], Meta::default()).unwrap();
-    let _ = table().update(b"b", NOW_MS, |slot| slot.put_prepared(prepared));
+    let _ = table().update(b"b", NOW_MS, |record| record.put_prepared(prepared));
 }
 
 #[test]
-fn a_slot_sees_its_own_writes() {
+fn a_locked_key_shows_its_own_writes() {
     let table = table();
-    table.update(b"k", NOW_MS, |slot| {
-        assert!(slot.entry().is_none());
-        assert!(!slot.remove());
-        slot.put(&[b"1"], Meta::default()).unwrap();
-        assert_eq!(slot.entry().unwrap().stored().bytes(), b"1");
-        slot.set_meta(Meta { flags: 5, ..Meta::default() }).unwrap().unwrap();
-        assert_eq!(slot.entry().unwrap().meta().flags, 5);
-        assert!(slot.remove());
-        assert!(slot.entry().is_none());
-        assert!(slot.set_meta(Meta::default()).is_none());
-        slot.put(&[b"2"], Meta::default()).unwrap();
+    table.update(b"k", NOW_MS, |record| {
+        assert!(record.entry().is_none());
+        assert!(!record.remove());
+        record.put(&[b"1"], Meta::default()).unwrap();
+        assert_eq!(record.entry().unwrap().stored().bytes(), b"1");
+        record.set_meta(Meta { flags: 5, ..Meta::default() }).unwrap().unwrap();
+        assert_eq!(record.entry().unwrap().meta().flags, 5);
+        assert!(record.remove());
+        assert!(record.entry().is_none());
+        assert!(record.set_meta(Meta::default()).is_none());
+        record.put(&[b"2"], Meta::default()).unwrap();
     });
     assert_eq!(get(&table, b"k").as_deref(), Some(&b"2"[..]));
     assert_eq!(table.len(), 1);
@@ -161,14 +163,14 @@ fn access_changes_in_place() {
     let version = set_meta(&table, b"k", b"v", Meta { access: Some(access), ..Meta::default() });
     table.read(b"k", NOW_MS, |entry| entry.unwrap().note_access(NOW_MS));
     let expected = Access { last_s: (NOW_MS / 1_000) as u32, fetched: true, ..access };
-    table.update(b"k", NOW_MS, |slot| {
-        let entry = slot.entry().unwrap();
+    table.update(b"k", NOW_MS, |record| {
+        let entry = record.entry().unwrap();
         assert_eq!((entry.meta().access, entry.version()), (Some(expected), version));
-        assert!(slot.set_access(Access { stale: true, ..expected }));
-        assert!(slot.entry().unwrap().meta().access.unwrap().stale);
+        assert!(record.set_access(Access { stale: true, ..expected }));
+        assert!(record.entry().unwrap().meta().access.unwrap().stale);
     });
     set(&table, b"plain", b"v");
-    assert!(!table.update(b"plain", NOW_MS, |slot| slot.set_access(access)));
+    assert!(!table.update(b"plain", NOW_MS, |record| record.set_access(access)));
 }
 
 #[test]
@@ -180,7 +182,7 @@ fn an_entry_expires_on_time_and_not_before() {
     assert_eq!(table.scan(0, 10, NOW_MS + 10, |_| panic!("expired")), 0);
     assert!(!table.random(1, NOW_MS + 10, |entry| entry.is_some()));
     assert_eq!(table.len(), 1);
-    assert!(table.update(b"k", NOW_MS + 10, |slot| slot.entry().is_none()));
+    assert!(table.update(b"k", NOW_MS + 10, |record| record.entry().is_none()));
     assert_eq!((table.len(), table.bytes(), table.counts().expired), (0, 0, 1));
 }
 
@@ -282,7 +284,7 @@ fn deadlines_without_an_entry_do_not_pile_up() {
             for key in 0..100u8 {
                 // Removed and created again, or set to expire earlier than before.
                 if key % 2 == 0 {
-                    table.update(&[key], NOW_MS, |slot| slot.remove());
+                    table.update(&[key], NOW_MS, |record| record.remove());
                 }
                 set_meta(&table, &[key], b"v", expiring(NOW_MS + 1_000_000 - round));
             }
@@ -330,10 +332,10 @@ fn a_full_table_counts_memory_kept_for_a_snapshot() {
     fill_many(&table, 0..1_500, b"old");
     let snapshot = table.snapshot().unwrap();
     for key in 0..1_000u32 {
-        table.update(&key.to_le_bytes(), NOW_MS, |slot| slot.remove());
+        table.update(&key.to_le_bytes(), NOW_MS, |record| record.remove());
     }
     let put = |key: u32| {
-        let put = |slot: &mut Slot<'_>| slot.put(&[b"new"], Meta::default());
+        let put = |record: &mut LockedKey<'_>| record.put(&[b"new"], Meta::default());
         table.update(&key.to_le_bytes(), NOW_MS, put)
     };
     let written = (10_000..13_000).take_while(|&key| put(key).is_ok()).count();
@@ -423,7 +425,7 @@ fn a_batch_begins_with_a_due_clear() {
     table.schedule_clear(NOW_MS + 1);
     let locked = table.lock([&[1u8][..]], NOW_MS + 1);
     assert!(get_at(&locked, &[1], NOW_MS + 1).is_none());
-    locked.update(&[1], NOW_MS + 1, |slot| slot.put(&[b"new"], Meta::default())).unwrap();
+    locked.update(&[1], NOW_MS + 1, |record| record.put(&[b"new"], Meta::default())).unwrap();
     drop(locked);
     assert_eq!(table.len(), 1);
     table.schedule_clear(NOW_MS + 1_000_000);
@@ -499,7 +501,7 @@ fn a_panic_in_a_closure_leaves_the_shard_usable_and_unchanged() {
     let table = table();
     set(&table, b"k", b"v");
     let bytes = table.bytes();
-    let update = |change: &dyn Fn(&mut todana_table::Slot<'_>)| {
+    let update = |change: &dyn Fn(&mut todana_table::LockedKey<'_>)| {
         let attempt = std::panic::AssertUnwindSafe(|| table.update(b"k", NOW_MS, change));
         assert!(std::panic::catch_unwind(attempt).is_err());
     };
@@ -562,7 +564,9 @@ fn a_table_that_refuses_writes_refuses_only_growth() {
     let limits = Limits { entries_max: Some(2), bytes_max: Some(200), when_full: WhenFull::Refuse };
     let table = Table::new(Options { limits, ..Options::default() });
     let put = |key: &[u8], len: usize| {
-        table.update(key, NOW_MS, |slot| slot.put(&[&vec![0; len]], Meta::default())).map(|_| ())
+        table
+            .update(key, NOW_MS, |record| record.put(&[&vec![0; len]], Meta::default()))
+            .map(|_| ())
     };
     assert_eq!(put(b"a", 16), Ok(()));
     assert_eq!(put(b"b", 16), Ok(()));
@@ -586,22 +590,22 @@ fn limits_refuse_neither_metadata_nor_moves() {
     budget.bytes_max.store(bytes, std::sync::atomic::Ordering::SeqCst);
     table.set_limits(Limits { bytes_max: Some(bytes as u64), ..limits });
     let meta = Meta { flags: 7, ..expiring(NOW_MS + 10) };
-    table.update(b"key", NOW_MS, |slot| slot.set_meta(meta)).unwrap().unwrap();
+    table.update(b"key", NOW_MS, |record| record.set_meta(meta)).unwrap().unwrap();
     assert!(table.bytes() as i64 > bytes);
     assert_eq!(table.counts().entries_with_expiry, 1);
     let locked = table.lock_all(NOW_MS);
     let value = [1; 20];
     locked
-        .update(b"longer key", NOW_MS, |slot| {
-            slot.put_moved(todana_table::Stored::string(&value), meta)
+        .update(b"longer key", NOW_MS, |record| {
+            record.put_moved(todana_table::Stored::string(&value), meta)
         })
         .unwrap();
-    locked.update(b"key", NOW_MS, |slot| slot.remove());
+    locked.update(b"key", NOW_MS, |record| record.remove());
     drop(locked);
     assert_eq!((table.len(), table.counts().refused), (1, 0));
     assert_eq!(budget.bytes.load(std::sync::atomic::Ordering::SeqCst), table.bytes() as i64);
     assert_eq!(table.bytes(), table.read(b"longer key", NOW_MS, |it| it.unwrap().bytes() as u64));
-    let put = table.update(b"k", NOW_MS, |slot| slot.put(&[b"v"], Meta::default()));
+    let put = table.update(b"k", NOW_MS, |record| record.put(&[b"v"], Meta::default()));
     assert_eq!(put, Err(Full));
 }
 
@@ -651,7 +655,8 @@ fn evicting_tables_keep_their_limits_and_their_last_write() {
             assert!(get(&table, &key.to_le_bytes()).is_some());
         }
         assert_eq!(table.counts().evicted, 1_000 - table.len());
-        let whole = table.update(b"k", NOW_MS, |slot| slot.put(&[&[0; 5_000]], Meta::default()));
+        let whole =
+            table.update(b"k", NOW_MS, |record| record.put(&[&[0; 5_000]], Meta::default()));
         assert_eq!(whole.is_err(), bytes_max.is_some());
     }
 }
@@ -674,7 +679,7 @@ fn expired_entries_are_evicted_first() {
     let table = Table::new(Options { limits, shards: Some(1), ..Options::default() });
     fill(&table, 0..9, b"v");
     set_meta(&table, b"short", b"v", expiring(NOW_MS + 1));
-    table.update(b"new", NOW_MS + 1, |slot| slot.put(&[b"v"], Meta::default())).unwrap();
+    table.update(b"new", NOW_MS + 1, |record| record.put(&[b"v"], Meta::default())).unwrap();
     let counts = table.counts();
     assert_eq!((counts.entries, counts.evicted, counts.expired), (10, 0, 1));
 }
@@ -690,7 +695,7 @@ fn tables_of_a_budget_make_room_for_each_other() {
     assert_eq!((full.len(), empty.len()), (99, 1));
     assert!(get(&empty, b"k").is_some());
     budget.set_when_full(WhenFull::Refuse);
-    let refused = empty.update(b"big", NOW_MS, |slot| slot.put(&[&[0; 500]], Meta::default()));
+    let refused = empty.update(b"big", NOW_MS, |record| record.put(&[&[0; 500]], Meta::default()));
     assert_eq!(refused, Err(Full));
     drop(full);
     assert_eq!(budget.bytes.load(std::sync::atomic::Ordering::SeqCst), empty.bytes() as i64);
@@ -710,7 +715,7 @@ fn a_snapshot_is_a_point_in_time() {
     {
         set(&table, &[step], b"new");
         set(&table, &[step, step], b"new");
-        table.update(&[199 - step], NOW_MS, |slot| slot.remove());
+        table.update(&[199 - step], NOW_MS, |record| record.remove());
         step += 1;
         if step == 8 {
             table.clear();
@@ -795,9 +800,9 @@ fn write(table: &Table, now: impl Time, new: &[u8]) -> bool {
         b"key",
         now,
         |_| Some(new),
-        |slot, now_ms| {
+        |record, now_ms| {
             assert_eq!(now_ms, NOW_MS);
-            slot.put(&[new], Meta::default())
+            record.put(&[new], Meta::default())
         },
     );
     assert_eq!(get(table, b"key"), Some(new.to_vec()));
@@ -845,7 +850,7 @@ fn a_write_does_more_than_to_replace_bytes_only_if_it_must() {
     set(&limited, b"key", b"old");
     assert!(!write(&limited, NOW_MS, b"new"));
     // What the caller does not want to replace is changed by its other function.
-    let changed = table().write(b"key", NOW_MS, |_| None, |slot, _| slot.entry().is_none());
+    let changed = table().write(b"key", NOW_MS, |_| None, |record, _| record.entry().is_none());
     assert!(matches!(changed, Written::Changed(true)));
 }
 
@@ -891,11 +896,11 @@ fn a_handle_owns_its_bytes_once_the_table_has_released_them() {
     set(&table, b"wide", b"new");
     // A new expiry makes another entry over the same body, which the table still has.
     let meta = Meta { expires_at_ms: Some(NOW_MS + 1_000), ..Meta::default() };
-    table.update(b"bodied", NOW_MS, |slot| slot.put_same(&bodied.entry(), meta)).unwrap();
+    table.update(b"bodied", NOW_MS, |record| record.put_same(&bodied.entry(), meta)).unwrap();
     assert!((1_000..1_100).contains(&wide.own_bytes()), "{}", wide.own_bytes());
     assert!((30_000..30_100).contains(&bodied.own_bytes()), "{}", bodied.own_bytes());
     let (another, copy) = (share(b"bodied"), bodied.clone());
-    table.update(b"bodied", NOW_MS, |slot| slot.remove());
+    table.update(b"bodied", NOW_MS, |record| record.remove());
     let all = bodied.own_bytes() + copy.own_bytes() + another.own_bytes();
     assert!((60_000..60_300).contains(&all), "three handles, two entries, one body: {all}");
     // What a snapshot needs belongs to the table.
@@ -920,7 +925,7 @@ fn full_table(bytes_max: u64) -> Table {
 }
 
 fn put_large(table: &Table, key: &[u8], len: usize) -> Result<u64, Full> {
-    table.update(key, NOW_MS, |slot| slot.put(&[&vec![0; len]], Meta::default()))
+    table.update(key, NOW_MS, |record| record.put(&[&vec![0; len]], Meta::default()))
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn durable(shards: usize) -> Table {
 
 fn put_until(table: &Table, key: &[u8], expires_at_ms: Option<u64>) -> u64 {
     let meta = Meta { expires_at_ms, ..Meta::default() };
-    table.update(key, NOW_MS, |slot| slot.put(&[b"v"], meta)).expect("room")
+    table.update(key, NOW_MS, |record| record.put(&[b"v"], meta)).expect("room")
 }
 
 fn put(table: &Table, key: &[u8]) -> u64 {
@@ -28,7 +28,7 @@ fn put(table: &Table, key: &[u8]) -> u64 {
 }
 
 fn remove(table: &Table, key: &[u8]) -> bool {
-    table.update(key, NOW_MS, |slot| slot.remove())
+    table.update(key, NOW_MS, |record| record.remove())
 }
 
 fn has(table: &Table, key: &[u8], now_ms: u64) -> bool {
@@ -168,9 +168,9 @@ fn a_key_counts_as_created_by_what_was_removed() {
         let locked = table.lock([&b"k"[..]], NOW_MS);
         let seen = table.version();
         assert!(!locked.created_since(b"k", seen));
-        assert!(locked.update(b"k", NOW_MS, |slot| slot.put(&[b"v"], Meta::default())).is_ok());
+        assert!(locked.update(b"k", NOW_MS, |record| record.put(&[b"v"], Meta::default())).is_ok());
         assert!(locked.created_since(b"k", seen));
-        assert!(locked.update(b"k", NOW_MS, |slot| slot.remove()));
+        assert!(locked.update(b"k", NOW_MS, |record| record.remove()));
         assert!(locked.created_since(b"k", seen));
     }
     // By expiry, collected or not.
@@ -290,11 +290,11 @@ fn a_snapshot_shows_the_marks_of_its_moment() {
         let table = durable(1);
         let access = Access { last_s: 5, ..Access::default() };
         let meta = Meta { access: Some(access), ..Meta::default() };
-        table.update(b"k", NOW_MS, |slot| slot.put(&[value], meta)).expect("room");
+        table.update(b"k", NOW_MS, |record| record.put(&[value], meta)).expect("room");
         let (bytes, version) = (table.bytes(), table.version());
         let stale = |stale| {
             let access = Access { stale, ..access };
-            assert!(table.update(b"k", NOW_MS, |slot| slot.set_access(access)));
+            assert!(table.update(b"k", NOW_MS, |record| record.set_access(access)));
         };
         let mut seen = Vec::new();
         let mut snapshot = table.snapshot_for_log();
@@ -308,7 +308,7 @@ fn a_snapshot_shows_the_marks_of_its_moment() {
         let access = Some(Access { stale: true, ..access });
         assert_eq!(now, Some((Meta { access, ..meta }, version)));
         assert_eq!((table.bytes(), table.counts().kept_bytes), (bytes, 0));
-        assert!(!table.update(b"none", NOW_MS, |slot| slot.set_access(Access::default())));
+        assert!(!table.update(b"none", NOW_MS, |record| record.set_access(Access::default())));
     }
 }
 

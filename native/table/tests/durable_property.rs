@@ -296,9 +296,10 @@ fn the_version_of_an_absence_misses_no_creation() {
     thread::scope(|scope| {
         let writer = scope.spawn(|| {
             for _ in 0..rounds {
-                let put = table.update(key, START_MS, |slot| slot.put(&[b"v"], Default::default()));
+                let put =
+                    table.update(key, START_MS, |record| record.put(&[b"v"], Default::default()));
                 assert!(put.is_ok());
-                assert!(table.update(key, START_MS, |slot| slot.remove()));
+                assert!(table.update(key, START_MS, |record| record.remove()));
             }
         });
         while !writer.is_finished() {

@@ -96,41 +96,42 @@ fn operate(table: &Table, operation: u8, key: u8, number: u16, now_ms: &mut u64)
     let expires_at_ms = (number.is_multiple_of(3)).then_some(*now_ms + u64::from(number) * 4);
     let meta = Meta { expires_at_ms, ..Meta::default() };
     let append = |space: &Table, name: &[u8]| {
-        space.edit(name, *now_ms, Edit::Append(&value), |slot, draft| {
-            let meta = slot.entry().map(|entry| entry.meta()).unwrap_or_default();
-            slot.put_edited(draft, meta).transpose()
+        space.edit(name, *now_ms, Edit::Append(&value), |record, draft| {
+            let meta = record.entry().map(|entry| entry.meta()).unwrap_or_default();
+            record.put_edited(draft, meta).transpose()
         })
     };
     match operation {
-        0..=5 => drop(table.update(&name, *now_ms, |slot| slot.put(&[&value], meta))),
-        6 => drop(table.update(&name, *now_ms, |slot| slot.remove())),
+        0..=5 => drop(table.update(&name, *now_ms, |record| record.put(&[&value], meta))),
+        6 => drop(table.update(&name, *now_ms, |record| record.remove())),
         7 => {
             // Taken out and put back in one operation, and the other way round.
-            let _ = table.update(&name, *now_ms, |slot| {
-                slot.remove();
-                slot.put(&[b"again"], meta)
+            let _ = table.update(&name, *now_ms, |record| {
+                record.remove();
+                record.put(&[b"again"], meta)
             });
-            table.update(&other, *now_ms, |slot| {
-                let _ = slot.put(&[b"for a moment"], meta);
-                slot.remove()
+            table.update(&other, *now_ms, |record| {
+                let _ = record.put(&[b"for a moment"], meta);
+                record.remove()
             });
         }
-        8 => drop(table.update(&name, *now_ms, |slot| slot.set_meta(meta))),
+        8 => drop(table.update(&name, *now_ms, |record| record.set_meta(meta))),
         9 => drop(append(table, &name)),
         10 => {
             let edit = Edit::SetBits { at: usize::from(number), mask: 1, on: true };
-            let _ = table
-                .edit(&name, *now_ms, edit, |slot, draft| slot.put_edited(draft, meta).transpose());
+            let _ = table.edit(&name, *now_ms, edit, |record, draft| {
+                record.put_edited(draft, meta).transpose()
+            });
         }
         11 => {
             // As a batch that renames, with one key that is written twice.
             let step = table.lock([&name[..], &other[..]], *now_ms);
-            let moved = step.update(&name, *now_ms, |slot| slot.remove());
+            let moved = step.update(&name, *now_ms, |record| record.remove());
             if moved {
-                let _ = step.update(&other, *now_ms, |slot| {
-                    slot.put_moved(todana_table::Stored::string(b"moved"), meta)
+                let _ = step.update(&other, *now_ms, |record| {
+                    record.put_moved(todana_table::Stored::string(b"moved"), meta)
                 });
-                let _ = step.update(&other, *now_ms, |slot| slot.set_meta(Meta::default()));
+                let _ = step.update(&other, *now_ms, |record| record.set_meta(Meta::default()));
             }
         }
         12 => *now_ms += u64::from(number),
@@ -139,9 +140,9 @@ fn operate(table: &Table, operation: u8, key: u8, number: u16, now_ms: &mut u64)
         14 if number < 16 => table.schedule_clear(*now_ms + 50),
         14 if number < 24 => {
             let all = table.lock_all(*now_ms);
-            let _ = all.update(&name, *now_ms, |slot| slot.put(&[b"cleared"], meta));
+            let _ = all.update(&name, *now_ms, |record| record.put(&[b"cleared"], meta));
             all.clear();
-            let _ = all.update(&other, *now_ms, |slot| slot.put(&[b"left"], meta));
+            let _ = all.update(&other, *now_ms, |record| record.put(&[b"left"], meta));
         }
         15 if number < 64 => {
             let when_full =
@@ -176,7 +177,7 @@ proptest! {
             ..Options::default()
         });
         let mut now_ms = START_MS;
-        table.update(b"before", now_ms, |slot| slot.put(&[], Meta::default())).expect("room");
+        table.update(b"before", now_ms, |record| record.put(&[], Meta::default())).expect("room");
         let counted = Counted::new(1 << 20);
         table.observe(counted.clone()).expect("the first");
         let mut replica = Replica { versions: stored(&table), ..Replica::default() };
@@ -246,10 +247,10 @@ fn a_slow_reader_knows_how_many_events_it_lost() {
                         let now_ms = START_MS + number;
                         let meta = Meta { expires_at_ms: Some(now_ms + 5), ..Meta::default() };
                         match number % 8 {
-                            5 => drop(table.update(&key, now_ms, |slot| slot.remove())),
+                            5 => drop(table.update(&key, now_ms, |record| record.remove())),
                             6 => drop(table.sweep(now_ms, 4)),
                             7 if number % 1_024 == 7 => drop(table.clear()),
-                            _ => drop(table.update(&key, now_ms, |slot| slot.put(&[], meta))),
+                            _ => drop(table.update(&key, now_ms, |record| record.put(&[], meta))),
                         }
                     }
                 })
@@ -291,7 +292,7 @@ fn observers_are_bounded_and_leave_nothing_behind() {
         table.observe(observer.clone()).expect("within the bound");
     }
     assert_eq!(table.observe(observers[OBSERVERS_MAX].clone()), Err(TooManyObservers));
-    let put = || table.update(b"key", START_MS, |slot| slot.put(&[], Meta::default()));
+    let put = || table.update(b"key", START_MS, |record| record.put(&[], Meta::default()));
     put().expect("room");
     for (number, observer) in observers.iter().enumerate() {
         let expected = u64::from(number < OBSERVERS_MAX);
@@ -309,7 +310,7 @@ fn observers_are_bounded_and_leave_nothing_behind() {
 fn adopted_observers_see_the_exchange_before_any_event_of_the_new_table() {
     let tables = [Table::new(Options::default()), Table::new(Options::default())];
     let put = |table: &Table, key: &[u8]| {
-        table.update(key, START_MS, |slot| slot.put(&[], Meta::default())).expect("room")
+        table.update(key, START_MS, |record| record.put(&[], Meta::default())).expect("room")
     };
     let counted = Counted::new(8);
     tables[0].observe(counted.clone()).expect("the first");

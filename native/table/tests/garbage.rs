@@ -46,7 +46,7 @@ unsafe impl GlobalAlloc for Counting {
 static COUNTING: Counting = Counting;
 
 fn put(table: &Table, number: u32) {
-    let put = |slot: &mut todana_table::Slot<'_>| slot.put(&[b"value"], Meta::default());
+    let put = |record: &mut todana_table::LockedKey<'_>| record.put(&[b"value"], Meta::default());
     table.update(&number.to_be_bytes(), NOW_MS, put).expect("room");
 }
 

@@ -68,12 +68,13 @@ fn table() -> Table {
 }
 
 fn put(space: &impl Keyspace, key: &[u8], value: &[u8]) {
-    space.update(key, NOW_MS, |slot| slot.put(&[value], Meta::default())).expect("room");
+    space.update(key, NOW_MS, |record| record.put(&[value], Meta::default())).expect("room");
 }
 
 fn edit(space: &impl Keyspace, key: &[u8], edit: Edit<'_>) {
-    let edited = space
-        .edit(key, NOW_MS, edit, |slot, draft| slot.put_edited(draft, Meta::default()).transpose());
+    let edited = space.edit(key, NOW_MS, edit, |record, draft| {
+        record.put_edited(draft, Meta::default()).transpose()
+    });
     edited.expect("room");
 }
 
@@ -98,7 +99,7 @@ fn a_batch_that_copies_a_value_repeatedly_shares_it() {
             let value = value.expect("a large value");
             let meta = Meta { expires_at_ms: Some(NOW_MS + round + 1), ..Meta::default() };
             locked
-                .update(b"copy", NOW_MS, |slot| slot.put_same(&value.entry(), meta))
+                .update(b"copy", NOW_MS, |record| record.put_same(&value.entry(), meta))
                 .expect("room");
         }
     });

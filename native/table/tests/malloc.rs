@@ -31,7 +31,8 @@ unsafe extern "C" {
 fn unjoined_blocks() -> usize {
     let table = Table::new(Options::default());
     for number in 0..ENTRIES {
-        let put = |slot: &mut todana_table::Slot<'_>| slot.put(&[b"value"], Meta::default());
+        let put =
+            |record: &mut todana_table::LockedKey<'_>| record.put(&[b"value"], Meta::default());
         table.update(&number.to_be_bytes(), NOW_MS, put).expect("room");
     }
     table.clear();

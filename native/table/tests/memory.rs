@@ -62,7 +62,7 @@ fn fill(table: &Table, entries: u32) {
             ..Meta::default()
         };
         let value = vec![7; (number % 500) as usize];
-        let put = table.update(&number.to_le_bytes(), NOW_MS, |slot| slot.put(&[&value], meta));
+        let put = table.update(&number.to_le_bytes(), NOW_MS, |record| record.put(&[&value], meta));
         put.expect("room");
     }
 }
@@ -79,7 +79,7 @@ fn removed_replaced_expired_evicted_and_cleared_entries_are_freed() {
         fill(&table, 2_000);
         fill(&table, 1_000);
         (0..500u32).for_each(|number| {
-            table.update(&number.to_le_bytes(), NOW_MS, |slot| slot.remove());
+            table.update(&number.to_le_bytes(), NOW_MS, |record| record.remove());
         });
         table.sweep(NOW_MS + 1_000, 100);
         table.set_limits(Limits { entries_max: Some(300), ..Limits::default() });
@@ -101,12 +101,12 @@ fn an_index_shrinks_after_mass_removal() {
     fill(&table, 50_000);
     let full = table.counts().index_bytes;
     (0..50_000u32).for_each(|number| {
-        table.update(&number.to_le_bytes(), NOW_MS, |slot| slot.remove());
+        table.update(&number.to_le_bytes(), NOW_MS, |record| record.remove());
     });
     assert!(table.counts().index_bytes < full / 20);
     for number in 0..50_000u32 {
         let meta = Meta { expires_at_ms: Some(NOW_MS + 1), ..Meta::default() };
-        table.update(&number.to_le_bytes(), NOW_MS, |slot| slot.put(&[], meta)).expect("room");
+        table.update(&number.to_le_bytes(), NOW_MS, |record| record.put(&[], meta)).expect("room");
     }
     table.sweep(NOW_MS + 1, 100_000);
     assert!(table.counts().index_bytes < full / 20);
@@ -167,7 +167,7 @@ fn a_pin_is_made_once_and_released_with_the_entry() {
         let table = Table::new(Options::default());
         let put = |len: usize| {
             table
-                .update(b"k", NOW_MS, |slot| slot.put(&[&vec![1; len]], Meta::default()))
+                .update(b"k", NOW_MS, |record| record.put(&[&vec![1; len]], Meta::default()))
                 .expect("room")
         };
         let pin = || table.read_in_place(b"k", NOW_MS, |entry| entry.expect("live").pin(make_pin));
@@ -183,7 +183,7 @@ fn a_pin_is_made_once_and_released_with_the_entry() {
         put(1_000);
         assert_eq!(released(), 1, "replaced");
         pin();
-        table.update(b"k", NOW_MS, |slot| slot.remove());
+        table.update(b"k", NOW_MS, |record| record.remove());
         assert_eq!(released(), 2, "removed");
         put(1_000);
         pin();
@@ -202,7 +202,9 @@ fn a_pin_is_made_once_and_released_with_the_entry() {
 fn a_handle_can_pass_through_foreign_code() {
     without_leak(|| {
         let table = Table::new(Options::default());
-        table.update(b"k", NOW_MS, |slot| slot.put(&[&[3; 400]], Meta::default())).expect("room");
+        table
+            .update(b"k", NOW_MS, |record| record.put(&[&[3; 400]], Meta::default()))
+            .expect("room");
         let shared = table.read(b"k", NOW_MS, |entry| entry.expect("live").share()).expect("wide");
         let raw = shared.into_raw();
         drop(table);

@@ -21,7 +21,7 @@ fn unordered() -> Table {
 }
 
 fn set(table: &impl Keyspace, key: &[u8]) {
-    table.update(key, NOW_MS, |slot| slot.put(&[b"value"], Meta::default())).expect("room");
+    table.update(key, NOW_MS, |record| record.put(&[b"value"], Meta::default())).expect("room");
 }
 
 fn fill(table: &impl Keyspace, keys: &[&str]) {
@@ -29,7 +29,7 @@ fn fill(table: &impl Keyspace, keys: &[&str]) {
 }
 
 fn remove(table: &impl Keyspace, key: &str) {
-    assert!(table.update(key.as_bytes(), NOW_MS, |slot| slot.remove()));
+    assert!(table.update(key.as_bytes(), NOW_MS, |record| record.remove()));
 }
 
 /// The keys of one step, and where it ended.
@@ -232,7 +232,7 @@ fn a_step_skips_some_thousand_expired_entries() {
     for number in 0..3_000u32 {
         let meta = Meta { expires_at_ms: Some(NOW_MS + 1), ..Meta::default() };
         let key = format!("{number:05}");
-        table.update(key.as_bytes(), NOW_MS, |slot| slot.put(&[], meta)).expect("room");
+        table.update(key.as_bytes(), NOW_MS, |record| record.put(&[], meta)).expect("room");
     }
     set(&table, b"x");
     let (mut after, mut steps, mut seen) = (None, 0, Vec::new());
@@ -274,7 +274,7 @@ fn the_order_takes_memory_only_for_present_keys() {
     let meta = Meta { expires_at_ms: Some(NOW_MS + 1), ..Meta::default() };
     let put = |number: u8| {
         let key = [b"a long key that takes much memory".as_slice(), &[number]].concat();
-        table.update(&key, NOW_MS, |slot| slot.put(&[], meta)).expect("room");
+        table.update(&key, NOW_MS, |record| record.put(&[], meta)).expect("room");
         key
     };
     let keys: Vec<_> = (0..100).map(put).collect();
@@ -284,7 +284,7 @@ fn the_order_takes_memory_only_for_present_keys() {
     assert!(few(bytes()));
     (0..100).for_each(|number| drop(put(number)));
     for key in &keys {
-        assert!(table.update(key, NOW_MS, |slot| slot.remove()));
+        assert!(table.update(key, NOW_MS, |record| record.remove()));
     }
     assert!(few(bytes()));
     (0..100).for_each(|number| drop(put(number)));

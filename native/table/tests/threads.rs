@@ -16,8 +16,8 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 
 use todana_table::{
-    Access, Budget, Draft, Edit, Entry, Keyspace, Lent, Limits, Meta, Options, Prepared, Shared,
-    Slot, Table, WhenFull, reaper, set_pin_release,
+    Access, Budget, Draft, Edit, Entry, Keyspace, Lent, Limits, LockedKey, Meta, Options, Prepared,
+    Shared, Table, WhenFull, reaper, set_pin_release,
 };
 
 use together::{Dice, together};
@@ -63,9 +63,9 @@ fn write_lent(table: &Table, dice: &mut Dice, keys: u64, now_ms: u64) {
     // SAFETY: a boxed slice stays at its address while it is moved, and changes when it is dropped.
     let lent = unsafe { Lent::new(&*bytes, 0, owner) }.expect("memory");
     let key = key.to_le_bytes();
-    let _ = table.write_lent(&key, now_ms, lent, true, |slot, lent, _| {
-        slot.entry().iter().for_each(assert_whole);
-        slot.put_prepared(Prepared::lent(&key, lent, Meta::default())?)
+    let _ = table.write_lent(&key, now_ms, lent, true, |record, lent, _| {
+        record.entry().iter().for_each(assert_whole);
+        record.put_prepared(Prepared::lent(&key, lent, Meta::default())?)
     });
 }
 
@@ -76,14 +76,14 @@ fn write(space: &impl Keyspace, dice: &mut Dice, keys: u64, now_ms: u64) {
         flags: (stamp % 2) as u32,
         ..Meta::default()
     };
-    space.update(&key.to_le_bytes(), now_ms, |slot| {
-        if let Some(entry) = slot.entry() {
+    space.update(&key.to_le_bytes(), now_ms, |record| {
+        if let Some(entry) = record.entry() {
             assert_whole(&entry);
         }
         match stamp % 11 {
-            0 => drop(slot.remove()),
-            1 => drop(slot.set_meta(meta)),
-            _ => drop(slot.put(&[&value_of(key, stamp)], meta)),
+            0 => drop(record.remove()),
+            1 => drop(record.set_meta(meta)),
+            _ => drop(record.put(&[&value_of(key, stamp)], meta)),
         }
     });
 }
@@ -205,10 +205,10 @@ fn in_place_readers_see_only_complete_writes_during_all_other_operations() {
             access: Some(Access::default()),
             ..Meta::default()
         };
-        table.update(&key.to_le_bytes(), now(), |slot| match stamp % 8 {
-            0 => drop(slot.remove()),
-            1 => drop(slot.set_access(Access::default())),
-            _ => drop(slot.put(&[&value_of(key, stamp)], meta)),
+        table.update(&key.to_le_bytes(), now(), |record| match stamp % 8 {
+            0 => drop(record.remove()),
+            1 => drop(record.set_access(Access::default())),
+            _ => drop(record.put(&[&value_of(key, stamp)], meta)),
         });
         write_lent(table, dice, KEYS, now());
         write_lent(table, dice, KEYS, now());
@@ -221,7 +221,9 @@ fn in_place_readers_see_only_complete_writes_during_all_other_operations() {
             locked.read(name, now(), |entry| entry.iter().for_each(assert_whole));
             let key = u64::from_le_bytes(*name);
             let value = value_of(key, dice.roll(1 << 32));
-            locked.update(name, now(), |slot| slot.put(&[&value], Meta::default())).expect("room");
+            locked
+                .update(name, now(), |record| record.put(&[&value], Meta::default()))
+                .expect("room");
         }
     };
     let whole = |dice: &mut Dice| {
@@ -267,8 +269,9 @@ fn in_place_readers_see_changes_in_order() {
     let table = &Table::new(Options { shards: Some(4), ..Options::default() });
     let (first, second) = (&0u64.to_le_bytes(), &1u64.to_le_bytes());
     let count = |key: &[u8; 8], round: u64| {
-        let put =
-            |slot: &mut todana_table::Slot<'_>| slot.put(&[&round.to_le_bytes()], Meta::default());
+        let put = |record: &mut todana_table::LockedKey<'_>| {
+            record.put(&[&round.to_le_bytes()], Meta::default())
+        };
         table.update(key, NOW_MS, put).expect("room");
     };
     count(first, 0);
@@ -329,7 +332,7 @@ fn transfer(table: &Table, dice: &mut Dice) {
     let padding = vec![0; if dice.roll(2) == 0 { 300 } else { 0 }];
     for (key, amount) in [(from, left), (to, right)] {
         let parts: [&[u8]; 2] = [&amount.to_le_bytes(), &padding];
-        locked.update(&key, NOW_MS, |slot| slot.put(&parts, Meta::default())).expect("room");
+        locked.update(&key, NOW_MS, |record| record.put(&parts, Meta::default())).expect("room");
     }
 }
 
@@ -338,7 +341,8 @@ fn a_clear_cancelled_while_a_batch_applies_it_affects_no_later_operation() {
     let table = &Table::new(Options { shards: Some(4), ..Options::default() });
     let key = &b"key"[..];
     let put = || {
-        let put = |slot: &mut todana_table::Slot<'_>| slot.put(&[b"value"], Meta::default());
+        let put =
+            |record: &mut todana_table::LockedKey<'_>| record.put(&[b"value"], Meta::default());
         table.update(key, NOW_MS, put).expect("room");
     };
     let rounds = if cfg!(miri) { 5 } else { 2_000 };
@@ -365,8 +369,8 @@ fn a_clear_cancelled_while_a_batch_applies_it_affects_no_later_operation() {
 fn a_snapshot_contains_all_of_a_batch_or_nothing() {
     let table = &Table::new(Options { shards: Some(64), ..Options::default() });
     for account in 0..ACCOUNTS {
-        let put = |slot: &mut todana_table::Slot<'_>| {
-            slot.put(&[&DEPOSIT.to_le_bytes()], Meta::default())
+        let put = |record: &mut todana_table::LockedKey<'_>| {
+            record.put(&[&DEPOSIT.to_le_bytes()], Meta::default())
         };
         table.update(&account.to_le_bytes(), NOW_MS, put).expect("room");
     }
@@ -401,8 +405,8 @@ fn a_snapshot_keeps_the_order_of_one_writer() {
     let table = &Table::new(Options { shards: Some(32), ..Options::default() });
     let count = |round: u64| {
         for key in 0..KEYS {
-            let put = |slot: &mut todana_table::Slot<'_>| {
-                slot.put(&[&round.to_le_bytes()], Meta::default())
+            let put = |record: &mut todana_table::LockedKey<'_>| {
+                record.put(&[&round.to_le_bytes()], Meta::default())
             };
             table.update(&key.to_be_bytes(), NOW_MS, put).expect("room");
         }
@@ -435,7 +439,7 @@ fn a_scan_visits_all_lasting_entries_while_the_table_grows_and_shrinks() {
     let put = |key: u64| {
         let value = value_of(key, key);
         table
-            .update(&key.to_le_bytes(), NOW_MS, |slot| slot.put(&[&value], Meta::default()))
+            .update(&key.to_le_bytes(), NOW_MS, |record| record.put(&[&value], Meta::default()))
             .expect("room");
     };
     (0..STAYING).for_each(put);
@@ -443,7 +447,7 @@ fn a_scan_visits_all_lasting_entries_while_the_table_grows_and_shrinks() {
     let swell = |_: &mut Dice| {
         passing.clone().for_each(put);
         for key in passing.clone() {
-            table.update(&key.to_le_bytes(), NOW_MS, |slot| slot.remove());
+            table.update(&key.to_le_bytes(), NOW_MS, |record| record.remove());
         }
     };
     let scan = |dice: &mut Dice| {
@@ -495,7 +499,8 @@ fn visible_bytes_never_change_while_values_are_shared_and_edited() {
     set_pin_release(release_pin);
     let table = &Table::new(Options { shards: Some(2), ..Options::default() });
     let put_key = |key: u64, stamp: u64| {
-        let put = |slot: &mut Slot<'_>| slot.put(&[&words(stamp, BASE_WORDS)], Meta::default());
+        let put =
+            |record: &mut LockedKey<'_>| record.put(&[&words(stamp, BASE_WORDS)], Meta::default());
         table.update(&key.to_le_bytes(), NOW_MS, put).expect("room");
     };
     (0..KEYS).for_each(|key| put_key(key, 1));
@@ -511,7 +516,8 @@ fn visible_bytes_never_change_while_values_are_shared_and_edited() {
             3..=5 => Some(Edit::Append(&added)),
             6 => {
                 let value = share(&dice.roll(KEYS).to_le_bytes());
-                let copy = |slot: &mut Slot<'_>| slot.put_same(&value.entry(), Meta::default());
+                let copy =
+                    |record: &mut LockedKey<'_>| record.put_same(&value.entry(), Meta::default());
                 table.update(&key_bytes, NOW_MS, copy).expect("room");
                 None
             }
@@ -521,14 +527,14 @@ fn visible_bytes_never_change_while_values_are_shared_and_edited() {
             }
             _ => {
                 let meta = Meta { flags: stamp as u32, ..Meta::default() };
-                table.update(&key_bytes, NOW_MS, |slot| slot.set_meta(meta));
+                table.update(&key_bytes, NOW_MS, |record| record.set_meta(meta));
                 None
             }
         }
         .into_iter()
         .for_each(|edit| {
-            let edited = |slot: &mut Slot<'_>, draft: &mut Draft<'_>| {
-                slot.put_edited(draft, Meta::default()).transpose()
+            let edited = |record: &mut LockedKey<'_>, draft: &mut Draft<'_>| {
+                record.put_edited(draft, Meta::default()).transpose()
             };
             let version = if dice.roll(4) == 0 {
                 table.lock([&key_bytes[..]], NOW_MS).edit(&key_bytes, NOW_MS, edit, edited)

@@ -5,18 +5,18 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
-use todana_table::{Keyspace, Meta, Options, Slot, Table, Written};
+use todana_table::{Keyspace, LockedKey, Meta, Options, Table, Written};
 
 const NOW_MS: u64 = 1_800_000_000_000;
 
-/// Writes with a slot; returns the version.
+/// Writes under the lock; returns the version.
 fn set(table: &Table, key: &[u8], value: &[u8]) -> u64 {
-    table.update(key, NOW_MS, |slot| slot.put(&[value], Meta::default())).expect("room")
+    table.update(key, NOW_MS, |record| record.put(&[value], Meta::default())).expect("room")
 }
 
 /// Writes over the value if only bytes have to be replaced.
 fn write(table: &Table, key: &[u8], value: &[u8]) -> u64 {
-    let put = |slot: &mut Slot<'_>, _| slot.put(&[value], Meta::default());
+    let put = |record: &mut LockedKey<'_>, _| record.put(&[value], Meta::default());
     match table.write(key, NOW_MS, |_| Some(value), put) {
         Written::Over(version) => version,
         Written::Changed(put) => put.expect("room"),
@@ -75,7 +75,7 @@ fn a_record_that_is_made_again_has_a_higher_version() {
             assert!(version > last);
             last = version;
         }
-        table.update(b"key", NOW_MS, |slot| slot.remove());
+        table.update(b"key", NOW_MS, |record| record.remove());
     }
 }
 
@@ -114,7 +114,7 @@ fn versions_are_unique_and_increase_for_each_key_among_threads_and_snapshots() {
             let name = key.to_le_bytes();
             let version = match kind {
                 0 => {
-                    table.update(&name, NOW_MS, |slot| slot.remove());
+                    table.update(&name, NOW_MS, |record| record.remove());
                     continue;
                 }
                 1 => set(table, &name, &[1; 20]),

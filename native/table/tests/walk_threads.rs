@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use todana_table::{
-    Comparison, KeyOrder, KeyRange, Keyspace, Meta, Options, Slot, Table, Walk, Walked,
+    Comparison, KeyOrder, KeyRange, Keyspace, LockedKey, Meta, Options, Table, Walk, Walked,
 };
 
 use together::{Action, Dice, together};
@@ -31,8 +31,8 @@ fn is_fixed(key: &[u8]) -> bool {
     key.ends_with(b"0")
 }
 
-fn put(slot: &mut Slot<'_>) {
-    slot.put(&[b"value"], Meta::default()).expect("room");
+fn put(record: &mut LockedKey<'_>) {
+    record.put(&[b"value"], Meta::default()).expect("room");
 }
 
 fn fill(space: &impl Keyspace) {
@@ -47,13 +47,13 @@ fn churn(table: &Table, clock: &AtomicU64, dice: &mut Dice) {
     let numbers = from..(from + [1, 1, 10, 600][dice.roll(4) as usize]).min(KEYS);
     let (made, short) = (dice.roll(2) == 0, dice.roll(3) == 0);
     for key in numbers.map(key_of).filter(|key| !is_fixed(key)) {
-        table.update(&key, now_ms, |slot| {
+        table.update(&key, now_ms, |record| {
             let expires_at_ms = short.then_some(now_ms + 2);
             let meta = Meta { expires_at_ms, ..Meta::default() };
             if made {
-                slot.put(&[b"value"], meta).expect("room");
+                record.put(&[b"value"], meta).expect("room");
             } else {
-                slot.remove();
+                record.remove();
             }
         });
     }
@@ -75,21 +75,21 @@ fn replace(table: &Table, dice: &mut Dice) {
         }
         1 => {
             let locked = table.lock_all(NOW_MS);
-            locked.update(&key, NOW_MS, |slot| slot.remove());
+            locked.update(&key, NOW_MS, |record| record.remove());
             let walk = Walk { after: Some(&other), count: 20, ..Walk::default() };
             locked.walk(&walk, NOW_MS, |entry| assert_ne!(entry.key(), key)).expect("an order");
             locked.update(&key, NOW_MS, put);
         }
         2..=20 => {
             let locked = table.lock([&key[..], &other], NOW_MS);
-            locked.update(&key, NOW_MS, |slot| slot.remove());
-            locked.update(&other, NOW_MS, |slot| slot.remove());
+            locked.update(&key, NOW_MS, |record| record.remove());
+            locked.update(&other, NOW_MS, |record| record.remove());
             locked.update(&key, NOW_MS, put);
             locked.update(&other, NOW_MS, put);
         }
-        _ => table.update(&key, NOW_MS, |slot| {
-            assert!(slot.remove());
-            put(slot);
+        _ => table.update(&key, NOW_MS, |record| {
+            assert!(record.remove());
+            put(record);
         }),
     }
 }

@@ -37,8 +37,8 @@ pub(super) fn set<K: Keyspace, R: Reply>(
         return reply.error(Error::ValueTooLarge);
     };
     let edit = Edit::SetBits { at, mask: mask(offset), on: bit };
-    space.edit(key, context.now_ms, edit, |slot, draft| {
-        let entry = slot.entry();
+    space.edit(key, context.now_ms, edit, |locked, draft| {
+        let entry = locked.entry();
         let value = match text(entry) {
             Ok(value) => value,
             Err(wrong) => {
@@ -53,7 +53,7 @@ pub(super) fn set<K: Keyspace, R: Reply>(
             reply.integer(was_set.into());
             return Some(());
         }
-        match slot.put_edited(draft, meta) {
+        match locked.put_edited(draft, meta) {
             Ok(None) => return None,
             Ok(Some(_)) => reply.integer(was_set.into()),
             Err(refused) => reply.error(refused.into()),

@@ -396,14 +396,14 @@ fn put<K: Keyspace>(
     bytes: &[u8],
     now_ms: u64,
 ) -> Result<(), NotPut> {
-    space.edit(key, now_ms, Edit::Write { at, bytes }, |slot, draft| {
-        let entry = slot.entry();
+    space.edit(key, now_ms, Edit::Write { at, bytes }, |locked, draft| {
+        let entry = locked.entry();
         let found = entry.as_ref().map_or(0, |entry| entry.version());
         if version.is_some_and(|version| version != found) {
             return Some(Err(NotPut::Changed));
         }
         let meta = entry.map(|entry| entry.meta()).unwrap_or_default();
-        match slot.put_edited(draft, meta) {
+        match locked.put_edited(draft, meta) {
             Ok(None) => None,
             Ok(Some(_)) => Some(Ok(())),
             Err(refused) => Some(Err(NotPut::Failed(refused.into()))),

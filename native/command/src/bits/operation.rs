@@ -222,16 +222,16 @@ impl Operation {
     ) {
         let length = self.result.filled();
         if length == 0 {
-            space.update(key, now_ms, |slot| _ = slot.remove());
+            space.update(key, now_ms, |locked| _ = locked.remove());
             return reply.integer(0);
         }
         let stored = match self.result {
             Output::Short(value) => {
-                space.update(key, now_ms, |slot| slot.put(&[&value], Meta::default()))
+                space.update(key, now_ms, |locked| locked.put(&[&value], Meta::default()))
             }
-            Output::Long(filling) => filling
-                .prepared(key, Meta::default())
-                .and_then(|prepared| space.update(key, now_ms, |slot| slot.put_prepared(prepared))),
+            Output::Long(filling) => filling.prepared(key, Meta::default()).and_then(|prepared| {
+                space.update(key, now_ms, |locked| locked.put_prepared(prepared))
+            }),
         };
         match stored {
             Ok(_) => reply.integer(length as i64),

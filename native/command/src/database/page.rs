@@ -376,7 +376,8 @@ mod tests {
     fn table(value: &[u8]) -> Table {
         let table = Table::new(Options { shards: Some(256), ..Options::default() });
         for key in 0..2_000u32 {
-            let put = |slot: &mut todana_table::Slot<'_>| slot.put(&[value], Meta::default());
+            let put =
+                |locked: &mut todana_table::LockedKey<'_>| locked.put(&[value], Meta::default());
             table.update(&key.to_be_bytes(), 1, put).unwrap();
         }
         table
@@ -435,7 +436,7 @@ mod tests {
         let table = Table::new(Options { shards: Some(1), ..Options::default() });
         for key in 100..200u8 {
             let key = [&[b'a'; 60_000][..], &[key]].concat();
-            table.update(&key, 1, |slot| slot.put(&[], Meta::default())).unwrap();
+            table.update(&key, 1, |locked| locked.put(&[], Meta::default())).unwrap();
         }
         let pattern = [&b"*?"[..], &[b'a'; 640], b"b*"].concat();
         let each = Glob::prepared(&pattern[..]).steps(60_001) + 60_001 / 8 + 1;

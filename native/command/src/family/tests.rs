@@ -13,7 +13,8 @@ use crate::{
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use todana_table::{
-    Entry, KeyOrder, Keyspace, Kind, Meta, NotOrdered, Options, Slot, Stored, Table, Walk, Walked,
+    Entry, KeyOrder, Keyspace, Kind, LockedKey, Meta, NotOrdered, Options, Stored, Table, Walk,
+    Walked,
 };
 
 const NOW_MS: u64 = 1_000;
@@ -39,8 +40,9 @@ impl Noting {
                 false => Stored::string(text),
             };
             if dice.bit() {
-                let put =
-                    space.table.update(key, NOW_MS, |slot| slot.put_stored(value, Meta::default()));
+                let put = space
+                    .table
+                    .update(key, NOW_MS, |locked| locked.put_stored(value, Meta::default()));
                 put.expect("room");
             }
         }
@@ -75,7 +77,12 @@ impl Keyspace for Noting {
         self.touched.borrow_mut().insert(key.to_vec());
         self.table.read(key, now_ms, look)
     }
-    fn update<R>(&self, key: &[u8], now_ms: u64, change: impl FnOnce(&mut Slot<'_>) -> R) -> R {
+    fn update<R>(
+        &self,
+        key: &[u8],
+        now_ms: u64,
+        change: impl FnOnce(&mut LockedKey<'_>) -> R,
+    ) -> R {
         self.touched.borrow_mut().insert(key.to_vec());
         self.table.update(key, now_ms, change)
     }

@@ -371,7 +371,7 @@ fn store<K: Keyspace, R: Reply>(
         return store_filled(space, restored, filling, now_ms, reply);
     }
     let meta = meta(restored, now_ms);
-    put(space, restored, now_ms, reply, |slot| slot.put(&[value], meta))
+    put(space, restored, now_ms, reply, |locked| locked.put(&[value], meta))
 }
 
 fn store_filled<K: Keyspace, R: Reply>(
@@ -383,7 +383,7 @@ fn store_filled<K: Keyspace, R: Reply>(
 ) -> Result<(), Error> {
     let meta = meta(restored, now_ms);
     let prepared = filling.prepared(restored.key, meta).map_err(|Full| Error::Full)?;
-    put(space, restored, now_ms, reply, |slot| slot.put_prepared(prepared))
+    put(space, restored, now_ms, reply, |locked| locked.put_prepared(prepared))
 }
 
 fn meta(restored: &Restored<'_>, now_ms: u64) -> Meta {
@@ -396,15 +396,15 @@ fn put<K: Keyspace, R: Reply>(
     restored: &Restored<'_>,
     now_ms: u64,
     reply: &mut R,
-    put: impl FnOnce(&mut todana_table::Slot<'_>) -> Result<u64, Full>,
+    put: impl FnOnce(&mut todana_table::LockedKey<'_>) -> Result<u64, Full>,
 ) -> Result<(), Error> {
-    let stored = space.update(restored.key, now_ms, |slot| {
-        if !restored.replace && slot.entry().is_some() {
+    let stored = space.update(restored.key, now_ms, |locked| {
+        if !restored.replace && locked.entry().is_some() {
             return Ok(false);
         }
-        put(slot)?;
+        put(locked)?;
         if is_past(resolve(restored.expires, None, now_ms), now_ms) {
-            slot.remove();
+            locked.remove();
         }
         Ok(true)
     });

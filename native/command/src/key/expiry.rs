@@ -3,7 +3,7 @@
 use crate::record::{is_past, resolve};
 use crate::string::text::reply_or_keep;
 use crate::{Error, ExpireWhen, Expires, Reply};
-use todana_table::{Full, Keyspace, Meta, Slot};
+use todana_table::{Full, Keyspace, LockedKey, Meta};
 
 /// TTL and its relatives.
 pub(crate) fn expiry<K: Keyspace, R: Reply>(space: &K, key: &[u8], now_ms: u64, reply: &mut R) {
@@ -22,14 +22,14 @@ pub(crate) fn expire<K: Keyspace, R: Reply>(
     now_ms: u64,
     reply: &mut R,
 ) {
-    space.update(key, now_ms, |slot| {
-        let Some(entry) = slot.entry() else { return reply.flag(false) };
+    space.update(key, now_ms, |locked| {
+        let Some(entry) = locked.entry() else { return reply.flag(false) };
         let (old, new) = (entry.expires_at_ms(), resolve(expires, Some(&entry), now_ms));
         let nothing_to_do = new.is_none() && old.is_none() && expires == Expires::Never;
         if nothing_to_do || !applies(when, old, new) {
             return reply.flag(false);
         }
-        match change(slot, new, now_ms) {
+        match change(locked, new, now_ms) {
             Ok(()) => reply.flag(true),
             Err(Full) => reply.error(Error::Full),
         }
@@ -55,8 +55,8 @@ pub(crate) fn get_and_expire<K: Keyspace, R: Reply>(
     if expires == Expires::Keep {
         return crate::string::text::get(space, key, now_ms, reply);
     }
-    let large = space.update(key, now_ms, |slot| {
-        let Some(entry) = slot.entry() else {
+    let large = space.update(key, now_ms, |locked| {
+        let Some(entry) = locked.entry() else {
             reply.none();
             return None;
         };
@@ -68,31 +68,32 @@ pub(crate) fn get_and_expire<K: Keyspace, R: Reply>(
         entry.note_access(now_ms);
         if is_past(new, now_ms) {
             let large = reply_or_keep(&entry, reply);
-            slot.remove();
+            locked.remove();
             return large;
         }
-        if old != new && change(slot, new, now_ms) == Err(Full) {
+        if old != new && change(locked, new, now_ms) == Err(Full) {
             reply.error(Error::Full);
             return None;
         }
         // Shown in its new state, so that its version suits a compare-and-set (`gats`).
-        reply_or_keep(&slot.entry()?, reply)
+        reply_or_keep(&locked.entry()?, reply)
     });
     if let Some(large) = large {
         reply.kept(large);
     }
 }
 
-/// Changes the expiry of the slot's record, or removes the record if the new expiry has passed.
+/// Changes the expiry of the locked key's record, or removes the record if the new expiry has
+/// passed.
 pub(crate) fn change(
-    slot: &mut Slot<'_>,
+    locked: &mut LockedKey<'_>,
     expires_at_ms: Option<u64>,
     now_ms: u64,
 ) -> Result<(), Full> {
     if is_past(expires_at_ms, now_ms) {
-        slot.remove();
+        locked.remove();
         return Ok(());
     }
-    let Some(meta) = slot.entry().map(|entry| entry.meta()) else { return Ok(()) };
-    slot.set_meta(Meta { expires_at_ms, ..meta }).map_or(Ok(()), |written| written.map(|_| ()))
+    let Some(meta) = locked.entry().map(|entry| entry.meta()) else { return Ok(()) };
+    locked.set_meta(Meta { expires_at_ms, ..meta }).map_or(Ok(()), |written| written.map(|_| ()))
 }

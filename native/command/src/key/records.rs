@@ -32,7 +32,7 @@ pub(crate) fn count<K: Keyspace, R: Reply>(
 pub(crate) fn found<K: Keyspace>(space: &K, what: Counted, keys: &[&[u8]], now_ms: u64) -> i64 {
     match what {
         Counted::Removed => {
-            each(space, keys, |key| space.update(key, now_ms, |slot| slot.remove()))
+            each(space, keys, |key| space.update(key, now_ms, |locked| locked.remove()))
         }
         Counted::Touched => each(space, keys, |key| {
             let note = |entry: Entry<'_>| entry.note_access(now_ms);
@@ -65,9 +65,9 @@ pub(crate) fn delete_if<K: Keyspace, R: Reply>(
     now_ms: u64,
     reply: &mut R,
 ) {
-    space.update(key, now_ms, |slot| match check(condition, slot.entry().as_ref()) {
+    space.update(key, now_ms, |locked| match check(condition, locked.entry().as_ref()) {
         Err(refusal) => reply.refused(refusal),
-        Ok(()) if slot.remove() => reply.done(),
+        Ok(()) if locked.remove() => reply.done(),
         Ok(()) => reply.refused(Refusal::Absent),
     });
 }
@@ -83,7 +83,7 @@ pub(crate) fn store_nothing<K: Keyspace, R: Reply>(
     if space.read(key, now_ms, |entry| entry.is_some()) {
         return reply.refused(Refusal::Present);
     }
-    space.update(to, now_ms, |slot| _ = slot.remove());
+    space.update(to, now_ms, |locked| _ = locked.remove());
     reply.integer(0);
 }
 
@@ -124,10 +124,10 @@ pub(crate) fn rename<K: Keyspace, R: Reply>(
         return reply.refused(Refusal::Present);
     }
     if from != to {
-        if space.update(to, now_ms, |slot| carried.put_moved(slot)) == Err(Full) {
+        if space.update(to, now_ms, |locked| carried.put_moved(locked)) == Err(Full) {
             return reply.error(Error::Full);
         }
-        space.update(from, now_ms, |slot| slot.remove());
+        space.update(from, now_ms, |locked| locked.remove());
     }
     reply.done();
 }
@@ -171,13 +171,13 @@ pub(crate) fn transfer<S: Keyspace, D: Keyspace, R: Reply>(
     }
     let carried = source.read(moved.from, now_ms, |entry| entry.as_ref().map(Carried::of));
     let Some(carried) = carried else { return reply.flag(false) };
-    let put = destination.update(moved.to, now_ms, |slot| {
-        if slot.entry().is_some() && !moved.replace {
+    let put = destination.update(moved.to, now_ms, |locked| {
+        if locked.entry().is_some() && !moved.replace {
             return None;
         }
         Some(match moved.keep {
-            true => carried.put_copy(slot),
-            false => carried.put_moved(slot),
+            true => carried.put_copy(locked),
+            false => carried.put_moved(locked),
         })
     });
     match put {
@@ -185,7 +185,7 @@ pub(crate) fn transfer<S: Keyspace, D: Keyspace, R: Reply>(
         Some(Err(Full)) => reply.error(Error::Full),
         Some(Ok(_)) => {
             if !moved.keep {
-                source.update(moved.from, now_ms, |slot| slot.remove());
+                source.update(moved.from, now_ms, |locked| locked.remove());
             }
             reply.flag(true);
         }

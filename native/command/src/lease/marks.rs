@@ -7,7 +7,7 @@
 use crate::key::expiry;
 use crate::record::{check, fresh_access, is_past, resolve, seconds};
 use crate::{Condition, Error, Expires, LeaseOptions, LeaseState, Record, Refusal, Reply};
-use todana_table::{Access, Entry, Full, Keyspace, Kind, Meta, Shared, Slot};
+use todana_table::{Access, Entry, Full, Keyspace, Kind, LockedKey, Meta, Shared};
 
 /// `mg`.
 pub(crate) fn lease<K: Keyspace, R: Reply>(
@@ -20,9 +20,9 @@ pub(crate) fn lease<K: Keyspace, R: Reply>(
     if settle(space, key, options, now_ms, reply) {
         return;
     }
-    let large = space.update(key, now_ms, |slot| {
-        let Some(entry) = slot.entry() else {
-            vivify(slot, options, now_ms, reply);
+    let large = space.update(key, now_ms, |locked| {
+        let Some(entry) = locked.entry() else {
+            vivify(locked, options, now_ms, reply);
             return None;
         };
         if let Err(wrong) = entry.text() {
@@ -31,11 +31,11 @@ pub(crate) fn lease<K: Keyspace, R: Reply>(
         }
         let state = look(&entry, options, now_ms);
         if state.won {
-            mark_won(slot, now_ms);
+            mark_won(locked, now_ms);
         }
         let large = match options.touch {
-            Some(touch) => show_touched(slot, touch, state, options, now_ms, reply),
-            None => show_or_keep(&slot.entry()?, state, options, now_ms, reply),
+            Some(touch) => show_touched(locked, touch, state, options, now_ms, reply),
+            None => show_or_keep(&locked.entry()?, state, options, now_ms, reply),
         };
         Some((large?, state))
     });
@@ -74,19 +74,19 @@ pub(crate) fn settle<K: Keyspace, R: Reply>(
 }
 
 /// Creates an empty record that the caller must fill.
-fn vivify<R: Reply>(slot: &mut Slot<'_>, options: LeaseOptions, now_ms: u64, reply: &mut R) {
+fn vivify<R: Reply>(locked: &mut LockedKey<'_>, options: LeaseOptions, now_ms: u64, reply: &mut R) {
     let Some(expires) = options.vivify else { return reply.none() };
     let access = Some(Access { won: true, fetched: !options.quiet_access, ..fresh_access(now_ms) });
     let meta = Meta { expires_at_ms: resolve(expires, None, now_ms), flags: 0, access };
-    if slot.put(&[], meta) == Err(Full) {
+    if locked.put(&[], meta) == Err(Full) {
         return reply.error(Error::Full);
     }
     let state = LeaseState { won: true, created: true, ..LeaseState::default() };
-    if let Some(Ok(record)) = slot.entry().as_ref().map(Record::of) {
+    if let Some(Ok(record)) = locked.entry().as_ref().map(Record::of) {
         reply.lease(record, state);
     }
     if is_past(meta.expires_at_ms, now_ms) {
-        slot.remove();
+        locked.remove();
     }
 }
 
@@ -106,13 +106,13 @@ fn look(entry: &Entry<'_>, options: LeaseOptions, now_ms: u64) -> LeaseState {
 }
 
 /// Records that a reader has won. A record without an access word gets one.
-fn mark_won(slot: &mut Slot<'_>, now_ms: u64) {
-    let Some(meta) = slot.entry().map(|entry| entry.meta()) else { return };
+fn mark_won(locked: &mut LockedKey<'_>, now_ms: u64) {
+    let Some(meta) = locked.entry().map(|entry| entry.meta()) else { return };
     let access = Access { won: true, ..meta.access.unwrap_or_else(|| fresh_access(now_ms)) };
-    if !slot.set_access(access) {
+    if !locked.set_access(access) {
         // If there is no room for the word, the next reader wins too, which costs work but loses no
         // data.
-        let _ = slot.set_meta(Meta { access: Some(access), ..meta });
+        let _ = locked.set_meta(Meta { access: Some(access), ..meta });
     }
 }
 
@@ -151,22 +151,22 @@ fn show_or_keep<R: Reply>(
 
 /// Shows the record with its new expiry. A record that expires now is shown for the last time.
 fn show_touched<R: Reply>(
-    slot: &mut Slot<'_>,
+    locked: &mut LockedKey<'_>,
     touch: Expires,
     state: LeaseState,
     options: LeaseOptions,
     now_ms: u64,
     reply: &mut R,
 ) -> Option<Shared> {
-    let expires_at_ms = resolve(touch, slot.entry().as_ref(), now_ms);
+    let expires_at_ms = resolve(touch, locked.entry().as_ref(), now_ms);
     let is_last = is_past(expires_at_ms, now_ms);
-    if !is_last && expiry::change(slot, expires_at_ms, now_ms) == Err(Full) {
+    if !is_last && expiry::change(locked, expires_at_ms, now_ms) == Err(Full) {
         reply.error(Error::Full);
         return None;
     }
-    let large = show_or_keep(&slot.entry()?, state, options, now_ms, reply);
+    let large = show_or_keep(&locked.entry()?, state, options, now_ms, reply);
     if is_last {
-        slot.remove();
+        locked.remove();
     }
     large
 }
@@ -180,8 +180,8 @@ pub(crate) fn invalidate<K: Keyspace, R: Reply>(
     now_ms: u64,
     reply: &mut R,
 ) {
-    space.update(key, now_ms, |slot| {
-        let entry = slot.entry();
+    space.update(key, now_ms, |locked| {
+        let entry = locked.entry();
         if let Err(refusal) = check(condition, entry.as_ref()) {
             return reply.refused(refusal);
         }
@@ -190,11 +190,11 @@ pub(crate) fn invalidate<K: Keyspace, R: Reply>(
         let expires_at_ms = resolve(expires, Some(&entry), now_ms);
         let word = meta.access.unwrap_or_else(|| fresh_access(now_ms));
         let access = Some(Access { stale: true, won: false, ..word });
-        if slot.set_meta(Meta { expires_at_ms, access, ..meta }) == Some(Err(Full)) {
+        if locked.set_meta(Meta { expires_at_ms, access, ..meta }) == Some(Err(Full)) {
             return reply.error(Error::Full);
         }
         if is_past(expires_at_ms, now_ms) {
-            slot.remove();
+            locked.remove();
         }
         reply.done();
     });

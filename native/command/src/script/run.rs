@@ -113,12 +113,12 @@ impl<K: Keyspace> Records<'_, K> {
     fn undo(self) {
         let now_ms = self.context.now_ms;
         for (key, before) in self.before {
-            self.space.update(key, now_ms, |slot| {
-                let version = slot.entry().map(|entry| entry.version());
+            self.space.update(key, now_ms, |locked| {
+                let version = locked.entry().map(|entry| entry.version());
                 match &before {
-                    Before::Absent => _ = slot.remove(),
+                    Before::Absent => _ = locked.remove(),
                     Before::There(carried) if version == Some(carried.version()) => {}
-                    Before::There(carried) => _ = carried.put_moved(slot),
+                    Before::There(carried) => _ = carried.put_moved(locked),
                 }
             });
         }

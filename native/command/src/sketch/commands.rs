@@ -41,8 +41,8 @@ fn change<K: Keyspace>(
     now_ms: u64,
     change: impl FnOnce(&mut Sketch, bool) -> Result<bool, Error>,
 ) -> Result<bool, Error> {
-    space.update(key, now_ms, |slot| {
-        let entry = slot.entry();
+    space.update(key, now_ms, |locked| {
+        let entry = locked.entry();
         let (mut sketch, is_new) = match &entry {
             Some(entry) => (Sketch::of(entry.text()?)?, false),
             None => (Sketch::new(), true),
@@ -50,7 +50,7 @@ fn change<K: Keyspace>(
         let meta = entry.map_or_else(Meta::default, |entry| entry.meta());
         let changed = change(&mut sketch, is_new)?;
         if changed {
-            slot.put(&[sketch.value()], meta).map_err(|Full| Error::Full)?;
+            locked.put(&[sketch.value()], meta).map_err(|Full| Error::Full)?;
         }
         Ok(changed)
     })

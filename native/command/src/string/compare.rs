@@ -57,8 +57,8 @@ pub(crate) fn compare_value<K: Keyspace, R: Reply>(
         _ => None,
     };
     let mut old = None;
-    let answer = space.update(key, context.now_ms, |slot| {
-        let entry = slot.entry();
+    let answer = space.update(key, context.now_ms, |locked| {
+        let entry = locked.entry();
         let value = entry.map(|entry| entry.text()).transpose();
         let value = value.map_err(|wrong| Unchanged::Failed(wrong.into()))?;
         let is_same =
@@ -75,20 +75,20 @@ pub(crate) fn compare_value<K: Keyspace, R: Reply>(
             return Err(Unchanged::Refused);
         }
         let Some(new) = new else {
-            slot.remove();
+            locked.remove();
             return Ok(());
         };
         if new.len() > context.value_bytes_max {
             return Err(Unchanged::Failed(Error::ValueTooLarge));
         }
-        let expires_at_ms = resolve(expires, slot.entry().as_ref(), context.now_ms);
+        let expires_at_ms = resolve(expires, locked.entry().as_ref(), context.now_ms);
         let written = match prepared.take() {
-            Some(prepared) => slot.put_prepared(prepared),
-            None => slot.put(&[new], Meta { expires_at_ms, ..Meta::default() }),
+            Some(prepared) => locked.put_prepared(prepared),
+            None => locked.put(&[new], Meta { expires_at_ms, ..Meta::default() }),
         };
         written.map_err(|Full| Unchanged::Failed(Error::Full))?;
         if is_past(expires_at_ms, context.now_ms) {
-            slot.remove();
+            locked.remove();
         }
         Ok(())
     });

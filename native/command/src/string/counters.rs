@@ -16,7 +16,7 @@
 
 use crate::record::{is_past, resolve};
 use crate::{Error, Expires, Origin, Refusal, Reply};
-use todana_table::{Entry, Full, Keyspace, Meta, Slot};
+use todana_table::{Entry, Full, Keyspace, LockedKey, Meta};
 
 /// Units of the fraction in one.
 const UNITS: i64 = 1_000_000_000_000_000;
@@ -116,8 +116,8 @@ impl<E: Into<Error>> From<E> for Unchanged {
 impl<C: Counter> Increment<C> {
     /// Returns the number that the record has afterwards.
     fn take<K: Keyspace>(&self, space: &K, key: &[u8]) -> Result<C, Unchanged> {
-        space.update(key, self.written.now_ms, |slot| {
-            let old = match slot.entry() {
+        space.update(key, self.written.now_ms, |locked| {
+            let old = match locked.entry() {
                 Some(entry) => Some(C::from_bytes(entry.text()?).ok_or(Error::NotACounter)?),
                 None => None,
             };
@@ -131,18 +131,18 @@ impl<C: Counter> Increment<C> {
                 (Origin::From(number), None) => number,
                 (Origin::Refuse, None) => return Err(Unchanged::Absent),
             };
-            self.put(slot, new)?;
+            self.put(locked, new)?;
             Ok(new)
         })
     }
 
-    fn put(&self, slot: &mut Slot<'_>, number: C) -> Result<(), Full> {
-        let entry = slot.entry();
+    fn put(&self, locked: &mut LockedKey<'_>, number: C) -> Result<(), Full> {
+        let entry = locked.entry();
         let expires_at_ms = resolve(self.written.expires, entry.as_ref(), self.written.now_ms);
         let old = entry.as_ref().map_or_else(Meta::default, Entry::meta);
-        slot.put(&[number.to_bytes().as_ref()], Meta { expires_at_ms, ..old })?;
+        locked.put(&[number.to_bytes().as_ref()], Meta { expires_at_ms, ..old })?;
         if is_past(expires_at_ms, self.written.now_ms) {
-            slot.remove();
+            locked.remove();
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use crate::record::{check, fresh_access, is_past, resolve};
 use crate::string::digits;
 use crate::string::float;
 use crate::{Condition, Delta, Error, Expires, Increment, Initial, Record, Refusal, Reply};
-use todana_table::{Entry, Full, Keyspace, Meta, Slot, Table, Time, Written};
+use todana_table::{Entry, Full, Keyspace, LockedKey, Meta, Table, Time, Written};
 
 /// INCR, DECR, INCRBY, DECRBY; `incr`, `decr`, `ma`; `todana:update_counter`.
 #[inline]
@@ -14,7 +14,7 @@ pub(crate) fn increment<K: Keyspace, R: Reply>(
     now_ms: u64,
     reply: &mut R,
 ) {
-    space.update(increment.key, now_ms, |slot| add_and_reply(slot, increment, now_ms, reply));
+    space.update(increment.key, now_ms, |locked| add_and_reply(locked, increment, now_ms, reply));
 }
 
 /// The same on a table of its own, which asks for the time only if it needs it. Returns the sum if
@@ -38,18 +38,18 @@ pub fn increment_in_table<R: Reply>(
             *summed = Some(number);
             Some(digits.format(number).as_bytes())
         },
-        |slot, now_ms| add_and_reply(slot, increment, now_ms, reply),
+        |locked, now_ms| add_and_reply(locked, increment, now_ms, reply),
     );
     sum.filter(|_| matches!(written, Written::Over(_)))
 }
 
 fn add_and_reply<R: Reply>(
-    slot: &mut Slot<'_>,
+    locked: &mut LockedKey<'_>,
     increment: &Increment<'_>,
     now_ms: u64,
     reply: &mut R,
 ) {
-    let entry = slot.entry();
+    let entry = locked.entry();
     if let Err(refusal) = check(increment.condition, entry.as_ref()) {
         return reply.refused(refusal);
     }
@@ -65,7 +65,7 @@ fn add_and_reply<R: Reply>(
         (None, None) => return reply.refused(Refusal::Absent),
     };
     match number {
-        Ok(number) => put_number(slot, number, meta, now_ms, reply),
+        Ok(number) => put_number(locked, number, meta, now_ms, reply),
         Err(error) => reply.error(error),
     }
 }
@@ -86,7 +86,7 @@ enum Number {
 }
 
 fn put_number<R: Reply>(
-    slot: &mut Slot<'_>,
+    locked: &mut LockedKey<'_>,
     number: Number,
     meta: Meta,
     now_ms: u64,
@@ -97,14 +97,14 @@ fn put_number<R: Reply>(
         Number::Signed(number) => text.format(number),
         Number::Unsigned(number) => text.format(number),
     };
-    if slot.put(&[text.as_bytes()], meta) == Err(Full) {
+    if locked.put(&[text.as_bytes()], meta) == Err(Full) {
         return reply.error(Error::Full);
     }
-    if let Some(Ok(record)) = slot.entry().as_ref().map(Record::of) {
+    if let Some(Ok(record)) = locked.entry().as_ref().map(Record::of) {
         reply.number(record);
     }
     if is_past(meta.expires_at_ms, now_ms) {
-        slot.remove();
+        locked.remove();
     }
 }
 
@@ -206,13 +206,13 @@ pub(crate) fn increment_float<K: Keyspace, R: Reply>(
     now_ms: u64,
     reply: &mut R,
 ) {
-    space.update(key, now_ms, |slot| {
-        let entry = slot.entry();
+    space.update(key, now_ms, |locked| {
+        let entry = locked.entry();
         let text = entry.map_or(Ok(&b"0"[..]), |entry| entry.text());
         let sum = text.map_err(Error::from).and_then(|text| float::add(text, delta));
         let meta = entry.as_ref().map_or_else(Meta::default, Entry::meta);
         match sum {
-            Ok(text) => match slot.put(&[text.as_bytes()], meta) {
+            Ok(text) => match locked.put(&[text.as_bytes()], meta) {
                 Ok(_) => reply.bytes(text.as_bytes()),
                 Err(Full) => reply.error(Error::Full),
             },

@@ -132,7 +132,7 @@ pub(crate) fn set_many<K: Keyspace, R: Reply>(
     }
     if pairs.are_past(now_ms) {
         each_key(space, pairs, |_, key| {
-            space.update(key, now_ms, |slot| slot.remove());
+            space.update(key, now_ms, |locked| locked.remove());
         });
         return reply.done();
     }
@@ -162,7 +162,7 @@ pub(crate) fn set_many<K: Keyspace, R: Reply>(
         if let Some(entry) = prepared.next()
             && !superseded.contains(&position)
         {
-            let put = space.update(key, now_ms, |slot| slot.put_prepared(entry).map(|_| ()));
+            let put = space.update(key, now_ms, |locked| locked.put_prepared(entry).map(|_| ()));
             written = written.and(put);
         }
     });

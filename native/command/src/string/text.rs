@@ -4,8 +4,8 @@ use crate::record::{self, Kept, check, fresh_access, is_past, resolve};
 use crate::target::Target;
 use crate::{Condition, Context, Error, Expires, Record, Refusal, Reply, Set, Side};
 use todana_table::{
-    Access, Edit, Entry, Filling, Full, Keyspace, Lent, Meta, PREFETCH_KEYS_MAX, Prepared, Shared,
-    Slot, Table, Time, Written, WrongKind,
+    Access, Edit, Entry, Filling, Full, Keyspace, Lent, LockedKey, Meta, PREFETCH_KEYS_MAX,
+    Prepared, Shared, Table, Time, Written, WrongKind,
 };
 
 /// GET, `get`, `todana:get`.
@@ -133,7 +133,7 @@ pub(crate) fn set<K: Keyspace, R: Reply>(space: &K, set: &Set<'_>, now_ms: u64, 
     if set.return_old || set.value.len() >= PREPARED_BYTES_MIN {
         return set_with_care(space, set, now_ms, reply);
     }
-    space.update(set.key, now_ms, |slot| store_and_reply(slot, set, None, now_ms, reply));
+    space.update(set.key, now_ms, |locked| store_and_reply(locked, set, None, now_ms, reply));
 }
 
 /// The same on a table of its own, which asks for the time only if it needs it.
@@ -143,8 +143,8 @@ pub fn set_in_table<R: Reply>(table: &Table, set: &Set<'_>, now: impl Time, repl
         return set_with_care(table, set, now.ms(), reply);
     }
     let over = |_: &[u8]| is_plain(set).then_some(set.value);
-    let written = table.write(set.key, now, over, |slot, now_ms| {
-        store_and_reply(slot, set, None, now_ms, &mut *reply);
+    let written = table.write(set.key, now, over, |locked, now_ms| {
+        store_and_reply(locked, set, None, now_ms, &mut *reply);
     });
     if let Written::Over(version) = written {
         reply.stored(version);
@@ -162,13 +162,13 @@ fn is_plain(set: &Set<'_>) -> bool {
 
 #[inline]
 fn store_and_reply<R: Reply>(
-    slot: &mut Slot<'_>,
+    locked: &mut LockedKey<'_>,
     set: &Set<'_>,
     mut prepared: Option<Prepared>,
     now_ms: u64,
     reply: &mut R,
 ) {
-    match store(slot, set, &mut prepared, now_ms) {
+    match store(locked, set, &mut prepared, now_ms) {
         Ok(version) => reply.stored(version),
         Err(unstored) => unstored.reply(reply),
     }
@@ -208,10 +208,10 @@ pub(crate) fn set_lent_in_table<R: Reply>(
     if set.return_old {
         return set_lent(table, set, value, now.ms(), reply);
     }
-    let written = table.write_lent(set.key, now, value, is_plain(set), |slot, value, ms| {
+    let written = table.write_lent(set.key, now, value, is_plain(set), |locked, value, ms| {
         let meta = new_meta(set, None, ms).unwrap_or_default();
         match Prepared::lent(set.key, value, meta) {
-            Ok(entry) => store_and_reply(slot, set, Some(entry), ms, &mut *reply),
+            Ok(entry) => store_and_reply(locked, set, Some(entry), ms, &mut *reply),
             Err(Full) => reply.error(Error::Full),
         }
     });
@@ -241,10 +241,10 @@ fn set_prepared<K: Keyspace, R: Reply>(
     reply: &mut R,
 ) {
     let Ok(mut prepared) = prepared else { return reply.error(Error::Full) };
-    let (stored, old) = space.update(set.key, now_ms, |slot| {
-        let old = if set.return_old { slot.entry() } else { None };
+    let (stored, old) = space.update(set.key, now_ms, |locked| {
+        let old = if set.return_old { locked.entry() } else { None };
         match old.as_ref().map(Kept::of).transpose() {
-            Ok(old) => (store(slot, set, &mut prepared, now_ms), old),
+            Ok(old) => (store(locked, set, &mut prepared, now_ms), old),
             // The old value is part of the reply: nothing is stored.
             Err(wrong) => (Err(Unstored::Failed(wrong.into())), None),
         }
@@ -285,22 +285,22 @@ impl From<Full> for Unstored {
 /// which drops it after releasing the lock.
 #[inline]
 fn store(
-    slot: &mut Slot<'_>,
+    locked: &mut LockedKey<'_>,
     set: &Set<'_>,
     prepared: &mut Option<Prepared>,
     now_ms: u64,
 ) -> Result<u64, Unstored> {
-    let entry = slot.entry();
+    let entry = locked.entry();
     check(set.condition, entry.as_ref()).map_err(Unstored::Refused)?;
     let known = new_meta(set, None, now_ms);
     let meta = known.or_else(|| new_meta(set, Some(entry), now_ms)).unwrap_or_default();
     let version = match (prepared.take_if(|_| known.is_some()), prepared) {
-        (Some(complete), _) => slot.put_prepared(complete)?,
-        (None, Some(value)) => slot.put_same(&value.entry(), meta)?,
-        (None, None) => slot.put(&[set.value], meta)?,
+        (Some(complete), _) => locked.put_prepared(complete)?,
+        (None, Some(value)) => locked.put_same(&value.entry(), meta)?,
+        (None, None) => locked.put(&[set.value], meta)?,
     };
     if is_past(meta.expires_at_ms, now_ms) {
-        slot.remove();
+        locked.remove();
     }
     Ok(version)
 }
@@ -425,21 +425,21 @@ pub(crate) fn concat<K: Keyspace, R: Reply>(
         Side::Append => Edit::Append(added.bytes),
         Side::Prepend => Edit::Prepend(added.bytes),
     };
-    space.edit(key, context.now_ms, edit, |slot, draft| {
-        let meta = match extended_meta(slot.entry(), added, context) {
+    space.edit(key, context.now_ms, edit, |locked, draft| {
+        let meta = match extended_meta(locked.entry(), added, context) {
             Ok(meta) => meta,
             Err(unextended) => {
                 unextended.reply(reply);
                 return Some(());
             }
         };
-        match slot.put_edited(draft, meta) {
+        match locked.put_edited(draft, meta) {
             Ok(None) => return None,
-            Ok(Some(version)) => reply.length(length_now(slot), version),
+            Ok(Some(version)) => reply.length(length_now(locked), version),
             Err(refused) => reply.error(refused.into()),
         }
-        if is_past(slot.entry().and_then(|entry| entry.expires_at_ms()), context.now_ms) {
-            slot.remove();
+        if is_past(locked.entry().and_then(|entry| entry.expires_at_ms()), context.now_ms) {
+            locked.remove();
         }
         Some(())
     });
@@ -460,9 +460,9 @@ impl Unextended {
     }
 }
 
-/// Length of the string that the slot has now.
-fn length_now(slot: &Slot<'_>) -> usize {
-    text(slot.entry()).map_or(0, <[u8]>::len)
+/// Length of the string that the locked key has now.
+fn length_now(locked: &LockedKey<'_>) -> usize {
+    text(locked.entry()).map_or(0, <[u8]>::len)
 }
 
 /// The metadata of an extended value.
@@ -506,11 +506,11 @@ pub(crate) fn set_range<K: Keyspace, R: Reply>(
         return reply.error(Error::ValueTooLarge);
     };
     let edit = Edit::Write { at: end - bytes.len(), bytes };
-    space.edit(key, context.now_ms, edit, |slot, draft| {
-        let meta = slot.entry().map(|entry| entry.meta()).unwrap_or_default();
-        match slot.put_edited(draft, meta) {
+    space.edit(key, context.now_ms, edit, |locked, draft| {
+        let meta = locked.entry().map(|entry| entry.meta()).unwrap_or_default();
+        match locked.put_edited(draft, meta) {
             Ok(None) => return None,
-            Ok(Some(_)) => reply.integer(length_now(slot) as i64),
+            Ok(Some(_)) => reply.integer(length_now(locked) as i64),
             Err(refused) => reply.error(refused.into()),
         }
         Some(())

@@ -6,7 +6,7 @@ use todana_command::{
     Batch, Command, DatabaseCommand, ExpireWhen, Expires, KeyCommand, Place, Set, StringCommand,
     execute, execute_batch, execute_on, take, watch,
 };
-use todana_table::{Entry, Keyspace, Limits, Meta, Options, Slot, Table, WhenFull};
+use todana_table::{Entry, Keyspace, Limits, LockedKey, Meta, Options, Table, WhenFull};
 
 #[test]
 fn a_database_that_does_not_exist_is_an_error_everywhere() {
@@ -329,7 +329,7 @@ fn a_record_is_taken_from_the_database_that_has_the_number_now() {
     let databases = &store.databases;
     for (database, value) in [(0, b"zero"), (1, b"one.")] {
         let table = &databases.tables()[database];
-        let put = |slot: &mut Slot<'_>| slot.put(&[value], Meta::default());
+        let put = |locked: &mut LockedKey<'_>| locked.put(&[value], Meta::default());
         table.update(b"k", 1, put).expect("room");
     }
     let locked = databases.tables()[0].lock([&b"k"[..]], 1);

@@ -124,7 +124,7 @@ fn add_in(table: &Table, delta: i64) -> Result<i64, Answer> {
 }
 
 fn put_in(table: &Table, text: &str, meta: Meta) {
-    table.update(b"n", NOW_MS, |slot| slot.put(&[text.as_bytes()], meta)).expect("room");
+    table.update(b"n", NOW_MS, |locked| locked.put(&[text.as_bytes()], meta)).expect("room");
 }
 
 fn text_in(table: &Table) -> Option<String> {

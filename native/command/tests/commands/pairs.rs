@@ -64,10 +64,11 @@ fn no_record_is_lost_to_a_writer_who_takes_the_room_meanwhile() {
         scope.spawn(|| {
             while !ended.load(SeqCst) {
                 for key in [b"x", b"y"] {
-                    let _ = other.update(key, 1, |slot| slot.put(&[&[1; 100]], Meta::default()));
+                    let _ =
+                        other.update(key, 1, |locked| locked.put(&[&[1; 100]], Meta::default()));
                 }
                 for key in [b"x", b"y"] {
-                    other.update(key, 1, |slot| slot.remove());
+                    other.update(key, 1, |locked| locked.remove());
                 }
             }
         });

@@ -213,7 +213,7 @@ fn write_meanwhile(table: Arc<Table>, keys: &[&str]) -> Option<Box<dyn FnMut()>>
         let (table, keys, (sender, done)) = (table.clone(), keys.clone(), mpsc::channel());
         std::thread::spawn(move || {
             for key in keys {
-                table.update(&key, 1, |slot| slot.set_meta(Meta::default()));
+                table.update(&key, 1, |locked| locked.set_meta(Meta::default()));
             }
             sender.send(())
         });

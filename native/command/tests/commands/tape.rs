@@ -206,7 +206,7 @@ fn large(bytes: usize) -> Owned {
 fn handle(record: &Owned) -> Shared {
     let table = Table::new(Options { shards: Some(1), ..Options::default() });
     let meta = Meta { flags: record.flags, ..Meta::default() };
-    table.update(&record.key, 0, |slot| slot.put(&[&record.value], meta)).unwrap();
+    table.update(&record.key, 0, |locked| locked.put(&[&record.value], meta)).unwrap();
     table.read(&record.key, 0, |entry| entry.unwrap().share()).expect("a large value")
 }
 

@@ -155,7 +155,7 @@ fn keys_that_no_line_can_hold_are_left_out_and_do_not_count() {
     for key in [&b"b\r\nEND\r\n"[..], b"b b", b"b\0", b"c\x7f", &long] {
         let table = conversation.host.databases.table(0);
         let now_ms = conversation.host.now_ms;
-        table.update(key, now_ms, |slot| slot.put(&[b"x"], Meta::default())).expect("room");
+        table.update(key, now_ms, |record| record.put(&[b"x"], Meta::default())).expect("room");
     }
     assert_eq!(conversation.ask("get mio:range-search a e 3 asc\r\n"), values("abc"));
     assert_eq!(conversation.ask("get mio:range-search a d 9 desc\r\n"), values("dcba"));

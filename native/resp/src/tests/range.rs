@@ -277,7 +277,7 @@ fn numbered(count: usize) -> FakeHost {
     let table = host.databases.table(0);
     let keys = (0..count).map(|number| format!("{number:07}"));
     for key in keys.chain(["9999999a".into(), "9999999b".into()]) {
-        table.update(key.as_bytes(), 1, |slot| slot.put(&[b"v"], Meta::default())).unwrap();
+        table.update(key.as_bytes(), 1, |record| record.put(&[b"v"], Meta::default())).unwrap();
     }
     host
 }

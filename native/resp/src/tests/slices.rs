@@ -15,7 +15,7 @@ fn filled(keys: usize) -> FakeHost {
     for number in 0..keys {
         let key = format!("key:{number}");
         let table = host.databases.table(0);
-        table.update(key.as_bytes(), 1, |slot| slot.put(&[b"v"], Meta::default())).unwrap();
+        table.update(key.as_bytes(), 1, |record| record.put(&[b"v"], Meta::default())).unwrap();
     }
     host
 }
@@ -368,7 +368,7 @@ fn with_values(keys: &[&str], length: usize) -> FakeHost {
     for (key, byte) in keys.iter().zip(1..) {
         let table = host.databases.table(0);
         let value = vec![byte; length];
-        table.update(key.as_bytes(), 1, |slot| slot.put(&[&value], Meta::default())).unwrap();
+        table.update(key.as_bytes(), 1, |record| record.put(&[&value], Meta::default())).unwrap();
     }
     host
 }

@@ -173,7 +173,7 @@ mod tests {
 
     fn splice(table: &Table, at: usize, len: usize) -> Splice {
         let value: Vec<u8> = (0..len).map(|byte| (byte % 251) as u8).collect();
-        table.update(b"k", 1, |slot| slot.put(&[&value], Meta::default())).unwrap();
+        table.update(b"k", 1, |record| record.put(&[&value], Meta::default())).unwrap();
         let value = table.read(b"k", 1, |entry| entry.as_ref().and_then(Entry::share)).unwrap();
         Splice { at, value, range: 1..len - 1 }
     }
@@ -235,7 +235,7 @@ mod tests {
         }
         let held = |clients: &[Outgoing]| clients.iter().map(Outgoing::held_bytes).sum::<usize>();
         assert_eq!(held(&clients), 0);
-        table.update(b"k", 1, |slot| slot.remove());
+        table.update(b"k", 1, |record| record.remove());
         assert!((60_000..60_200).contains(&held(&clients)));
         clients[0] = Outgoing::default();
         assert!((60_000..60_200).contains(&held(&clients)));

@@ -107,22 +107,22 @@ fn change(space: &impl Keyspace, key: &[u8], kind: u8, size: u8, now_ms: u64) ->
         access: (size & 1 > 0).then_some(Access { won: size & 4 > 0, ..Access::default() }),
     };
     if kind % 16 >= 14 {
-        return space.edit(key, now_ms, Edit::Append(&value), |slot, draft| {
-            slot.put_edited(draft, meta).expect("room")
+        return space.edit(key, now_ms, Edit::Append(&value), |record, draft| {
+            record.put_edited(draft, meta).expect("room")
         });
     }
-    space.update(key, now_ms, |slot| {
-        let found = slot.entry().map_or(0, |entry| {
+    space.update(key, now_ms, |record| {
+        let found = record.entry().map_or(0, |entry| {
             digest_of_entry(entry.key(), entry.stored().bytes(), &entry.meta(), entry.version())
         });
         let done = match kind % 16 {
-            0..=5 => slot.put(&[&value], meta).expect("room"),
-            6..=9 => u64::from(slot.remove()),
-            10..=11 => slot.set_meta(meta).map_or(0, |put| put.expect("room")),
+            0..=5 => record.put(&[&value], meta).expect("room"),
+            6..=9 => u64::from(record.remove()),
+            10..=11 => record.set_meta(meta).map_or(0, |put| put.expect("room")),
             _ => {
-                let access = slot.entry().and_then(|entry| entry.meta().access);
+                let access = record.entry().and_then(|entry| entry.meta().access);
                 let stale = access.map(|access| Access { stale: size & 8 > 0, ..access });
-                stale.map_or(0, |access| u64::from(slot.set_access(access)))
+                stale.map_or(0, |access| u64::from(record.set_access(access)))
             }
         };
         found ^ done

@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use todana_table::{
-    Access, Budget, Comparison, Edit, Entry, Full, KeyOrder, Keyspace, Lent, Limits, Meta, Options,
-    Prepared, Shared, Slot, Snapshot, Table, Walk, Walked, WhenFull, Written,
+    Access, Budget, Comparison, Edit, Entry, Full, KeyOrder, Keyspace, Lent, Limits, LockedKey,
+    Meta, Options, Prepared, Shared, Snapshot, Table, Walk, Walked, WhenFull, Written,
 };
 
 /// Bytes that decode to one operation.
@@ -426,7 +426,7 @@ impl<'t> Model<'t> {
             KeyOperation::SetMeta { meta } => self.set_meta(space, &key, meta),
             KeyOperation::SetAccess => self.set_access(space, &key),
             KeyOperation::Remove => {
-                let removed = space.update(&key, now_ms, |slot| slot.remove());
+                let removed = space.update(&key, now_ms, |record| record.remove());
                 assert_eq!(removed, self.live(&key).is_some());
                 self.rows.remove(&key);
             }
@@ -449,7 +449,7 @@ impl<'t> Model<'t> {
     fn set_access(&mut self, space: &impl Keyspace, key: &[u8]) {
         self.stamp += 1;
         let access = access_of(self.stamp as u8);
-        let set = space.update(key, self.now_ms, |slot| slot.set_access(access));
+        let set = space.update(key, self.now_ms, |record| record.set_access(access));
         assert_eq!(set, self.live(key).is_some_and(|row| row.meta.access.is_some()));
         self.change_access(key, |_| access);
     }
@@ -469,7 +469,7 @@ impl<'t> Model<'t> {
     fn put(&mut self, space: &impl Keyspace, key: &[u8], len: usize, meta: u8) {
         let (value, meta) = (self.value(len), self.meta(meta));
         let (left, right) = value.split_at(len / 3);
-        let put = space.update(key, self.now_ms, |slot| slot.put(&[left, &[], right], meta));
+        let put = space.update(key, self.now_ms, |record| record.put(&[left, &[], right], meta));
         self.wrote(key, value, meta, put);
     }
 
@@ -480,27 +480,28 @@ impl<'t> Model<'t> {
         let bytes: *const [u8] = &raw const *owner._bytes;
         // SAFETY: a boxed slice stays at its address while it is moved, and nothing changes it.
         let lent = unsafe { Lent::new(&*bytes, len + BESIDE_BYTES, owner) }.expect("memory");
-        let put =
-            |slot: &mut Slot<'_>, lent: Lent| slot.put_prepared(Prepared::lent(key, lent, meta)?);
+        let put = |record: &mut LockedKey<'_>, lent: Lent| {
+            record.put_prepared(Prepared::lent(key, lent, meta)?)
+        };
         let put = if std::ptr::addr_eq(space, self.table) {
             let is_plain = meta == Meta::default();
-            let put = |slot: &mut Slot<'_>, lent, _| put(slot, lent);
+            let put = |record: &mut LockedKey<'_>, lent, _| put(record, lent);
             match self.table.write_lent(key, self.now_ms, lent, is_plain, put) {
                 Written::Over(version) => return self.wrote_over(key, value, version, true),
                 Written::Changed(put) => put,
             }
         } else {
-            space.update(key, self.now_ms, |slot| put(slot, lent))
+            space.update(key, self.now_ms, |record| put(record, lent))
         };
         self.wrote_lent(key, value, meta, put);
     }
 
     fn put_over(&mut self, space: &impl Keyspace, key: &[u8], len: usize) {
         let value = self.value(self.live(key).map_or(len, |row| row.value.len()));
-        let put = |slot: &mut Slot<'_>| slot.put(&[&value], Meta::default());
+        let put = |record: &mut LockedKey<'_>| record.put(&[&value], Meta::default());
         let put = if std::ptr::addr_eq(space, self.table) {
             let over = |_: &[u8]| Some(&*value);
-            match self.table.write(key, self.now_ms, over, |slot, _| put(slot)) {
+            match self.table.write(key, self.now_ms, over, |record, _| put(record)) {
                 Written::Over(version) => return self.wrote_over(key, value, version, false),
                 Written::Changed(put) => put,
             }
@@ -557,8 +558,9 @@ impl<'t> Model<'t> {
                 value[at..at + bytes.len()].copy_from_slice(bytes);
             }
         }
-        let put = space
-            .edit(key, self.now_ms, edit, |slot, draft| slot.put_edited(draft, meta).transpose());
+        let put = space.edit(key, self.now_ms, edit, |record, draft| {
+            record.put_edited(draft, meta).transpose()
+        });
         let put = put.map_err(|refused| {
             assert_eq!(refused, todana_table::Refused::Full);
             Full
@@ -570,7 +572,7 @@ impl<'t> Model<'t> {
         let meta = self.meta(meta);
         let Some((handle, row)) = self.handles.last() else { return };
         let (value, lent) = (row.value.clone(), row.lent);
-        let put = space.update(key, self.now_ms, |slot| slot.put_same(&handle.entry(), meta));
+        let put = space.update(key, self.now_ms, |record| record.put_same(&handle.entry(), meta));
         match lent {
             true => self.wrote_lent(key, value, meta, put),
             false => self.wrote(key, value, meta, put),
@@ -588,7 +590,7 @@ impl<'t> Model<'t> {
 
     fn set_meta(&mut self, space: &impl Keyspace, key: &[u8], meta: u8) {
         let meta = self.meta(meta);
-        let set = space.update(key, self.now_ms, |slot| slot.set_meta(meta));
+        let set = space.update(key, self.now_ms, |record| record.set_meta(meta));
         assert_eq!(set.is_some(), self.live(key).is_some());
         if let Some(put) = set {
             let (value, lent) = (self.rows[key].value.clone(), self.rows[key].lent);

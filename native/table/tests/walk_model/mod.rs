@@ -370,7 +370,7 @@ impl Model<'_> {
         let expires_at_ms = ttl_ms.map(|ttl_ms| self.now_ms + u64::from(ttl_ms));
         let meta = Meta { expires_at_ms, ..Meta::default() };
         let long = vec![7; if number.is_multiple_of(11) { 300 } else { 3 }];
-        space.update(&key, self.now_ms, |slot| slot.put(&[&long], meta)).expect("room");
+        space.update(&key, self.now_ms, |record| record.put(&[&long], meta)).expect("room");
         let at_ms = expires_at_ms.unwrap_or(u64::MAX);
         if at_ms <= self.now_ms {
             self.lose(&key);
@@ -381,7 +381,7 @@ impl Model<'_> {
     fn remove(&mut self, space: &impl Keyspace, number: u16) {
         self.observe();
         let key = key_of(number);
-        let removed = space.update(&key, self.now_ms, |slot| slot.remove());
+        let removed = space.update(&key, self.now_ms, |record| record.remove());
         assert_eq!(removed, self.is_live(&key));
         self.lose(&key);
     }
@@ -395,13 +395,13 @@ impl Model<'_> {
         }
         if batch {
             let locked = self.table.lock([&*key], self.now_ms);
-            assert_eq!(locked.update(&key, now_ms, |slot| slot.remove()), live);
-            let put = locked.update(&key, now_ms, |slot| slot.put(&[], Meta::default()));
+            assert_eq!(locked.update(&key, now_ms, |record| record.remove()), live);
+            let put = locked.update(&key, now_ms, |record| record.put(&[], Meta::default()));
             put.expect("room");
         } else {
-            let change = |slot: &mut todana_table::Slot<'_>| {
-                assert_eq!(slot.remove(), live);
-                slot.put(&[], Meta::default())
+            let change = |record: &mut todana_table::LockedKey<'_>| {
+                assert_eq!(record.remove(), live);
+                record.put(&[], Meta::default())
             };
             self.table.update(&key, now_ms, change).expect("room");
         }

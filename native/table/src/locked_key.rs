@@ -12,7 +12,7 @@ use crate::meta::{Access, Meta};
 use crate::writer::{Charge, Removal, Versions, Writer};
 
 /// An entry built before its shard is locked, so that copying a large value delays no other thread.
-/// See [`Slot::put_prepared`].
+/// See [`LockedKey::put_prepared`].
 pub struct Prepared {
     entry: EntryBox,
 }
@@ -43,7 +43,7 @@ impl Prepared {
         self.entry.entry().key()
     }
 
-    /// The entry, so that others can share its value ([`Slot::put_same`]).
+    /// The entry, so that others can share its value ([`LockedKey::put_same`]).
     pub fn entry(&self) -> Entry<'_> {
         self.entry.entry()
     }
@@ -121,7 +121,7 @@ pub(crate) struct Remains {
 }
 
 /// One key under its shard's lock, as a read-modify-write operation sees it.
-pub struct Slot<'a> {
+pub struct LockedKey<'a> {
     pub(crate) writer: Writer<'a>,
     key: &'a [u8],
     hash: u64,
@@ -136,17 +136,17 @@ pub struct Slot<'a> {
     taken_out: bool,
 }
 
-impl<'a> Slot<'a> {
+impl<'a> LockedKey<'a> {
     /// Looks up the key, and collects its entry if that has expired.
     #[inline(always)]
-    pub(crate) fn find(writer: Writer<'a>, key: &'a [u8], hash: u64, now_ms: u64) -> Slot<'a> {
+    pub(crate) fn find(writer: Writer<'a>, key: &'a [u8], hash: u64, now_ms: u64) -> LockedKey<'a> {
         let bucket = writer.records.find_bucket(hash, key);
-        Slot::at(writer, key, hash, bucket, now_ms)
+        LockedKey::at(writer, key, hash, bucket, now_ms)
     }
 
     /// The same for a key that was looked up: its entry is in this bucket.
     ///
-    /// Always inlined, because a slot is too large to be returned quickly.
+    /// Always inlined, because a locked key is too large to be returned quickly.
     #[inline(always)]
     pub(crate) fn at(
         mut writer: Writer<'a>,
@@ -154,7 +154,7 @@ impl<'a> Slot<'a> {
         hash: u64,
         mut bucket: Option<usize>,
         now_ms: u64,
-    ) -> Slot<'a> {
+    ) -> LockedKey<'a> {
         let mut taken_out = false;
         if let Some(found) = bucket {
             if writer.records.bucket(found).is_some_and(|entry| entry.is_expired(now_ms)) {
@@ -166,7 +166,7 @@ impl<'a> Slot<'a> {
                 eviction::note_use(entry);
             }
         }
-        Slot { writer, key, hash, now_ms, bucket, written: None, refused: false, taken_out }
+        LockedKey { writer, key, hash, now_ms, bucket, written: None, refused: false, taken_out }
     }
 
     /// Ends the operation on the key.
@@ -252,7 +252,8 @@ impl<'a> Slot<'a> {
         self.place(entry, Charge::Anyway)
     }
 
-    /// Like [`Slot::put_moved`], with the value of another entry, like [`Slot::put_same`].
+    /// Like [`LockedKey::put_moved`], with the value of another entry, like
+    /// [`LockedKey::put_same`].
     pub fn put_same_moved(&mut self, value_of: &Entry<'_>, meta: Meta) -> Result<u64, Full> {
         let entry = EntryBox::same_value(self.key, value_of, &meta).ok_or(Full)?;
         self.place(entry, Charge::Anyway)
@@ -299,7 +300,7 @@ impl<'a> Slot<'a> {
     }
 }
 
-impl Drop for Slot<'_> {
+impl Drop for LockedKey<'_> {
     fn drop(&mut self) {
         if self.leaves_key()
             && let Some(ordered) = &self.writer.core.ordered
@@ -309,9 +310,9 @@ impl Drop for Slot<'_> {
     }
 }
 
-impl fmt::Debug for Slot<'_> {
+impl fmt::Debug for LockedKey<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Slot")
+        f.debug_struct("LockedKey")
             .field("key", &self.key.escape_ascii().to_string())
             .field("entry", &self.entry())
             .finish_non_exhaustive()
