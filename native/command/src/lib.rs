@@ -30,6 +30,7 @@ mod lease;
 mod logged;
 mod look_up;
 mod numbered;
+mod optimistic;
 mod plan;
 mod record;
 mod reply;
@@ -45,7 +46,6 @@ mod target;
 mod terms;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
-mod transaction;
 mod value;
 mod watch;
 mod wire;
@@ -75,6 +75,9 @@ pub use logged::{
     execute_logged_batch_on, is_batch_logged, is_logged,
 };
 pub use look_up::{Place, is_key, look_up, take};
+pub use optimistic::{
+    Check, KeyState, OptimisticCommit, Uncommitted, Write, commit, look_up_state,
+};
 pub use plan::Batch;
 pub use reply::*;
 pub use script::interpreter::{Interpreter, ScriptCall, ScriptMemory, ScriptRecords, Scripted};
@@ -91,11 +94,10 @@ pub use tape::{NullReply, Player, Status, Tape};
 pub use terms::{Condition, Context, Expires};
 pub use todana_table::PREFETCH_KEYS_MAX;
 pub use todana_table::{Bound, KeyRange, Kind};
-pub use transaction::{Check, KeyState, Transaction, Uncommitted, Write, commit, look_up_state};
 pub use value::Value;
 pub use watch::{LoggedSeen, LoggedWatch, Watch, watch};
 pub use wire::{Malformed, Scratch};
 pub use work::{
     BATCH_UNITS_MAX, LONG_UNITS, estimated_units, own_units, probable_script_units, probable_units,
-    units_of_transaction,
+    units_of_optimistic_commit,
 };

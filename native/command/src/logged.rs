@@ -45,10 +45,10 @@
 use crate::access::Access;
 use crate::batch;
 use crate::database_map::DATABASES;
+use crate::optimistic::{KeyState, OptimisticCommit, Uncommitted};
 use crate::reply::Inadmissible;
 use crate::scope::{Across, Scope};
 use crate::tape::Status;
-use crate::transaction::{KeyState, Transaction, Uncommitted};
 use crate::watch::{LoggedSeen, LoggedWatch};
 use crate::wire::{Input, Malformed, Put, Scratch, Take};
 use crate::work::{self, BATCH_UNITS_MAX};
@@ -245,12 +245,12 @@ pub fn execute_logged_batch_on<R: Reply>(
     Status::Done
 }
 
-impl<'a> Transaction<'a> {
-    /// The transaction as a batch for the log: [`Status::Done`] means that it was committed,
+impl<'a> OptimisticCommit<'a> {
+    /// The commit as a batch for the log: [`Status::Done`] means that it was committed,
     /// [`Status::WatchFailed`] that it conflicts. `database` is 0 for a table that is no database.
     pub fn logged(&self, database: usize) -> Result<LoggedBatch<'a>, Uncommitted> {
-        let Transaction { checks, writes } = *self;
-        if work::units_of_transaction(checks.len(), writes.len()) > BATCH_UNITS_MAX {
+        let OptimisticCommit { checks, writes } = *self;
+        if work::units_of_optimistic_commit(checks.len(), writes.len()) > BATCH_UNITS_MAX {
             return Err(Uncommitted::TooMuchWork);
         }
         let watch = |check: &crate::Check<'a>| {

@@ -71,8 +71,8 @@ pub(crate) fn units_of(batch: &Batch<'_>, databases: &Databases, mut map: Databa
     units
 }
 
-/// Units of an optimistic transaction. Its values are copied before anything is locked.
-pub fn units_of_transaction(checks: usize, writes: usize) -> u64 {
+/// Units of an optimistic commit. Its values are copied before anything is locked.
+pub fn units_of_optimistic_commit(checks: usize, writes: usize) -> u64 {
     (checks as u64 * WATCH_UNITS).saturating_add(writes as u64 * PAIR_UNITS)
 }
 

@@ -9,8 +9,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use todana_command::{
-    Command, Context, Databases, Expires, Increment, KeyState, Place, Reply, Set, StringCommand,
-    Transaction, Uncommitted, VALUE_BYTES_MAX,
+    Command, Context, Databases, Expires, Increment, KeyState, OptimisticCommit, Place, Reply, Set,
+    StringCommand, Uncommitted, VALUE_BYTES_MAX,
 };
 use todana_group::NamedTable;
 use todana_table::{Entry, Lent, Limits, Observer, Options, Table, Time, TooManyObservers};
@@ -197,7 +197,7 @@ impl Store {
     }
 
     /// Performs all writes, or none if a key is in another state than it was.
-    pub(crate) fn commit(&self, transaction: &Transaction<'_>) -> Result<(), Uncommitted> {
+    pub(crate) fn commit(&self, transaction: &OptimisticCommit<'_>) -> Result<(), Uncommitted> {
         todana_command::commit(self.place(), transaction, self.now_ms())
     }
 

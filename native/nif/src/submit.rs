@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock};
 use todana_command::{
     Command, FORMAT_MIN, LoggedBatch, Player, Refusal, Status, Tape, own_units,
-    units_of_transaction,
+    units_of_optimistic_commit,
 };
 use todana_group::record::TableOptions;
 use todana_group::{
@@ -169,7 +169,7 @@ impl Records<'_> {
 
     /// Adds commands that are one step.
     pub(crate) fn put_batch(&mut self, batch: &LoggedBatch<'_>) {
-        if self.admit(units_of_transaction(batch.watches.len(), batch.commands.len())) {
+        if self.admit(units_of_optimistic_commit(batch.watches.len(), batch.commands.len())) {
             record::put_batch(&mut self.bytes, self.home, &batch.watches, &batch.commands);
             let formats = batch.commands.iter().map(|(_, command)| command.format());
             self.format = self.format.max(formats.max().unwrap_or(FORMAT_MIN));

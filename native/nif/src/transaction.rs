@@ -8,7 +8,7 @@ use crate::store::Store;
 use crate::submit::{self, Form, Shape};
 use crate::{atoms, tables, values};
 use rustler::{Encoder, Env, Term};
-use todana_command::{Check, Transaction, Uncommitted, Write};
+use todana_command::{Check, OptimisticCommit, Uncommitted, Write};
 
 /// Maximum number of checks and writes of one transaction; a larger commit would take too long.
 const ITEMS_MAX: usize = 32_768;
@@ -100,7 +100,7 @@ fn committed<'a>(
     }
     // Each value has been charged.
     erts::bill(raw_env, bytes.keys);
-    let transaction = Transaction { checks: &checks, writes: &writes };
+    let transaction = OptimisticCommit { checks: &checks, writes: &writes };
     if store.is_durable() {
         return Ok(logged(env, store, &transaction, whole));
     }
@@ -116,7 +116,7 @@ fn committed<'a>(
 fn logged<'a>(
     env: Env<'a>,
     store: &Store,
-    transaction: &Transaction<'_>,
+    transaction: &OptimisticCommit<'_>,
     form: Form<'a>,
 ) -> Term<'a> {
     // A named table is database 0 of its batches.

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use todana_command::testing::{Dice, KEYS};
 use todana_command::{
     Batch, Check, Command, Condition, DatabaseCommand, Databases, Error, Expires, Inadmissible,
-    KeyCommand, KeyState, LeaseCommand, LoggedBatch, LoggedSeen, LoggedWatch, Place, Set, Status,
-    StringCommand, Transaction, Watch, Write, admit_logged_batch, commit, decode_batch,
+    KeyCommand, KeyState, LeaseCommand, LoggedBatch, LoggedSeen, LoggedWatch, OptimisticCommit,
+    Place, Set, Status, StringCommand, Watch, Write, admit_logged_batch, commit, decode_batch,
     encode_batch, execute_batch, execute_logged_batch, execute_logged_batch_on, is_batch_logged,
     is_logged, look_up_state, watch,
 };
@@ -406,9 +406,9 @@ fn contents(databases: &Databases, now_ms: u64) -> Vec<State> {
 }
 
 proptest! {
-    /// A transaction is committed by the log if it is committed in memory, with the same result.
+    /// The log commits what is committed in memory, with the same result.
     #[test]
-    fn a_logged_transaction_is_the_transaction(seed: u64, wait_ms in 0..30_u64) {
+    fn a_logged_optimistic_commit_is_the_commit(seed: u64, wait_ms in 0..30_u64) {
         let mut dice = Dice(seed);
         let mut stores = [Store::new(), Store::durable(|_| true)];
         let mut checks = Vec::new();
@@ -446,10 +446,10 @@ proptest! {
             checks.iter().map(|(key, states)| Check { key, state: states[which] }).collect()
         };
         let (now_ms, context) = (memory.now_ms, durable.context());
-        let transaction = Transaction { checks: &checks_of(0), writes: &writes };
-        let committed = commit(Place::Database(&memory.databases, 0), &transaction, now_ms);
+        let optimistic = OptimisticCommit { checks: &checks_of(0), writes: &writes };
+        let committed = commit(Place::Database(&memory.databases, 0), &optimistic, now_ms);
         let checks = checks_of(1);
-        let batch = Transaction { checks: &checks, writes: &writes }.logged(0).expect("small");
+        let batch = OptimisticCommit { checks: &checks, writes: &writes }.logged(0).expect("small");
         let bytes = encoded(&batch);
         let (status, _) = apply(durable, &bytes);
         prop_assert_eq!(status == Status::Done, committed.is_ok());
@@ -459,12 +459,12 @@ proptest! {
 }
 
 #[test]
-fn a_transaction_on_a_table_that_is_no_database_is_logged_too() {
+fn an_optimistic_commit_on_a_table_that_is_no_database_is_logged_too() {
     let options = Options { shards: Some(64), durable: true, ..Options::default() };
     let (table, store) = (Table::new(options), Store::new());
     let state = |key: &[u8]| look_up_state(Place::Table(&table), key, store.now_ms, |_| ()).1;
     let run = |checks: &[Check<'_>], writes: &[Write<'_>]| {
-        let batch = Transaction { checks, writes }.logged(0).expect("small");
+        let batch = OptimisticCommit { checks, writes }.logged(0).expect("small");
         let mut reply = Recorder::default();
         let each = |_: &mut Recorder, _| {};
         let status = execute_logged_batch_on(&table, &batch, store.context(), &mut reply, each);

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use todana_command::testing::{Dice, KEYS};
 use todana_command::{
-    Access, Check, Command, Context, DATABASES, Databases, KeyCommand, NullReply, Place, Player,
-    Scratch, Set, Side, Status, StringCommand, Tape, Transaction, Watch, Write, decode_batch,
+    Access, Check, Command, Context, DATABASES, Databases, KeyCommand, NullReply, OptimisticCommit,
+    Place, Player, Scratch, Set, Side, Status, StringCommand, Tape, Watch, Write, decode_batch,
     encode_batch, execute, execute_lease_read, execute_logged_batch, look_up_state, watch,
 };
 use todana_table::{Options, Table};
@@ -155,7 +155,7 @@ fn log(seed: u64) -> Vec<Entry> {
                     checks.push(Check { key, state });
                 }
                 2 => records.extend(exec(&mut dice, &std::mem::take(&mut watches))),
-                3 => records.push(transaction(&mut dice, &std::mem::take(&mut checks))),
+                3 => records.push(optimistic_commit(&mut dice, &std::mem::take(&mut checks))),
                 4 => {
                     let table = &databases.tables()[database];
                     let due = table.due_shards(local_ms, dice.below(8), 10);
@@ -186,7 +186,7 @@ fn exec(dice: &mut Dice, watches: &[Watch]) -> Option<Logged> {
 }
 
 /// A transaction of an Erlang process.
-fn transaction(dice: &mut Dice, checks: &[Check<'_>]) -> Logged {
+fn optimistic_commit(dice: &mut Dice, checks: &[Check<'_>]) -> Logged {
     let mut writes = Vec::new();
     for key in KEYS {
         if dice.bit() && writes.iter().all(|write: &Write<'_>| write.key != *key) {
@@ -194,7 +194,7 @@ fn transaction(dice: &mut Dice, checks: &[Check<'_>]) -> Logged {
             writes.push(Write { key, put });
         }
     }
-    let batch = Transaction { checks, writes: &writes }.logged(0).expect("small");
+    let batch = OptimisticCommit { checks, writes: &writes }.logged(0).expect("small");
     let mut bytes = Vec::new();
     encode_batch(&mut bytes, &batch.watches, &batch.commands);
     Logged::Batch(bytes)

@@ -1,9 +1,9 @@
-//! Optimistic transactions: what is checked, and that nothing is written where they are refused.
+//! Optimistic commits: what is checked, and that nothing is written where they are refused.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use todana_command::{
-    Check, DATABASES, Databases, Expires, KeyState, Place, Transaction, Uncommitted, Write, commit,
-    look_up_state,
+    Check, DATABASES, Databases, Expires, KeyState, OptimisticCommit, Place, Uncommitted, Write,
+    commit, look_up_state,
 };
 use todana_table::{Entry, KeyOrder, Keyspace, Limits, Options, Table, WhenFull, entry_bytes};
 
@@ -22,7 +22,7 @@ fn remove(key: &[u8]) -> Write<'_> {
 }
 
 fn run(place: Place<'_>, checks: &[Check<'_>], writes: &[Write<'_>]) -> Result<(), Uncommitted> {
-    commit(place, &Transaction { checks, writes }, NOW_MS)
+    commit(place, &OptimisticCommit { checks, writes }, NOW_MS)
 }
 
 fn value(place: Place<'_>, key: &[u8]) -> (Option<Vec<u8>>, KeyState) {
@@ -50,7 +50,7 @@ fn kinds() -> [Options; 2] {
 }
 
 #[test]
-fn a_transaction_writes_all_where_nothing_it_read_has_changed() {
+fn a_commit_writes_all_where_nothing_that_was_read_has_changed() {
     for options in kinds() {
         each_place(&options, |place, table| {
             let absent = check(place, b"a");
@@ -66,7 +66,7 @@ fn a_transaction_writes_all_where_nothing_it_read_has_changed() {
 }
 
 #[test]
-fn a_transaction_that_read_something_else_writes_nothing() {
+fn a_commit_after_another_state_was_read_writes_nothing() {
     each_place(&Options::default(), |place, table| {
         run(place, &[], &[set(b"a", b"1"), set(b"b", b"2")]).expect("room");
         let [a, b, absent] = [b"a", b"b", b"c"].map(|key| check(place, key));
@@ -90,7 +90,7 @@ fn a_record_that_expired_meanwhile_is_a_conflict() {
     each_place(&Options::default(), |place, _| {
         run(place, &[], &[put(b"a", b"1", Expires::At(NOW_MS + 1))]).expect("room");
         let checks = [check(place, b"a")];
-        let late = Transaction { checks: &checks, writes: &[set(b"b", b"2")] };
+        let late = OptimisticCommit { checks: &checks, writes: &[set(b"b", b"2")] };
         assert_eq!(commit(place, &late, NOW_MS + 1), Err(Uncommitted::Conflict));
         commit(place, &late, NOW_MS).expect("it lives");
     });
@@ -120,7 +120,7 @@ fn expiries_and_flags_are_as_asked() {
 }
 
 #[test]
-fn a_refused_transaction_leaves_no_trace() {
+fn a_refused_commit_leaves_no_trace() {
     let bytes_max = Some(2 * entry_bytes(1, 100, &Default::default()));
     let limits = |when_full| Limits { bytes_max, when_full, ..Limits::default() };
     for when_full in [WhenFull::Refuse, WhenFull::Evict] {

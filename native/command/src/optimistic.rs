@@ -1,19 +1,19 @@
-//! Optimistic transactions: several records written as one step, provided that the records that
+//! Optimistic commits: several records written as one step, provided that the records that
 //! were read before have not changed since.
 //!
 //! A caller reads records one at a time with [`look_up_state`], which also returns the state of the
 //! key. [`commit`] then locks the shards of all keys, compares the states, reserves room for the
-//! writes, and performs them. Nobody sees a state in between. A refused transaction leaves no
+//! writes, and performs them. Nobody sees a state in between. A refused commit leaves no
 //! trace.
 //!
 //! A version identifies the write that made a record, so a record of the same version is the same
 //! record. An absent key has no such identity and needs none: a key that is absent again is in the
-//! same state, whatever happened in between. So a transaction needs no registration while it runs,
-//! and it is a plain value that can be encoded.
+//! same state, whatever happened in between. So a caller needs no registration while it reads,
+//! and the commit is a plain value that can be encoded.
 //!
 //! How it differs from a [`Batch`](crate::Batch) with watches: a batch consists of commands, each
-//! of which may fail by itself. A transaction consists of writes that cannot fail once room is
-//! reserved, as those of `SetMany`.
+//! of which may fail by itself. An optimistic commit consists of writes that cannot fail once room
+//! is reserved, as those of `SetMany`.
 
 use crate::Expires;
 use crate::look_up::Place;
@@ -61,7 +61,7 @@ pub struct Write<'a> {
 
 /// The checks, and the writes if all checks hold. No two writes have the same key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Transaction<'a> {
+pub struct OptimisticCommit<'a> {
     /// Keys that must be what they were.
     pub checks: &'a [Check<'a>],
     /// The writes.
@@ -73,7 +73,7 @@ pub struct Transaction<'a> {
 pub enum Uncommitted {
     /// A key is not what it was.
     Conflict,
-    /// The transaction is more work than one step may be, see [`BATCH_UNITS_MAX`].
+    /// The commit is more work than one step may be, see [`BATCH_UNITS_MAX`].
     TooMuchWork,
     /// There is no room for what it would write.
     Full,
@@ -116,11 +116,11 @@ pub fn look_up_state<R>(
 /// Performs all writes, or returns an error and performs none.
 pub fn commit(
     place: Place<'_>,
-    transaction: &Transaction<'_>,
+    commit: &OptimisticCommit<'_>,
     now_ms: u64,
 ) -> Result<(), Uncommitted> {
-    let Transaction { checks, writes } = *transaction;
-    if work::units_of_transaction(checks.len(), writes.len()) > BATCH_UNITS_MAX {
+    let OptimisticCommit { checks, writes } = *commit;
+    if work::units_of_optimistic_commit(checks.len(), writes.len()) > BATCH_UNITS_MAX {
         return Err(Uncommitted::TooMuchWork);
     }
     // Values are copied before anything is locked.
