@@ -152,8 +152,8 @@ impl<'a> Command<'a> {
         each!(self, it => it.slice(slice, stage))
     }
 
-    /// Executes the command on one table, outside a batch. Returns false, and has done nothing, if
-    /// it needs more than that.
+    /// Executes the command on one table, outside a transaction. Returns false, and has done
+    /// nothing, if it needs more than that.
     #[inline]
     pub(crate) fn alone<T: Target, R: Reply>(
         &self,

@@ -32,5 +32,5 @@ impl DatabaseMap {
     }
 }
 
-/// The tables that a batch has locked, by index.
+/// The tables that a transaction has locked, by index.
 pub(crate) type LockedTables<'a> = [Option<Locked<'a>>; DATABASES];

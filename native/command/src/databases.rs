@@ -240,7 +240,7 @@ mod tests {
         });
         databases.swap(0, 1);
         (0..4).for_each(|number| put(number, &[number as u8]));
-        // As a batch with several exchanges does it: a rotation.
+        // As a transaction with several exchanges does it: a rotation.
         let old = databases.map();
         let new = databases.swapped(old, 0, 1).and_then(|map| databases.swapped(map, 1, 2));
         let new = new.expect("databases");

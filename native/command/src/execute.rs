@@ -8,7 +8,7 @@ use crate::numbered::Numbered;
 use crate::scope::NO_CLEAR;
 use crate::slice::{Begun, Slice, Stage};
 use crate::string::text;
-use crate::{Command, Context, Databases, Error, Reply, Set, batch};
+use crate::{Command, Context, Databases, Error, Reply, Set, transaction};
 use todana_table::{Keyspace, Lent, Table, Time};
 
 /// Longest value that a command may create if no lower limit is set, in bytes.
@@ -28,7 +28,7 @@ pub fn execute<R: Reply>(
     };
     let _executing = cause::executing(|| command.names());
     if !command.alone(&target, context, reply) {
-        batch::execute_alone(databases, database, command, context, reply);
+        transaction::execute_alone(databases, database, command, context, reply);
     }
 }
 

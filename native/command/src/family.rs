@@ -20,9 +20,9 @@
 //! | `brings` | the values that it stores |
 //! | `units` | its work on a table of this size, without that for the values of its keys |
 //! | `room` | the largest entry that it makes |
-//! | `foresee` | how it changes the sizes of records, for the commands behind it in a batch |
+//! | `foresee` | how it changes the sizes of records, for the commands behind it in a transaction |
 //! | `slices` | when it is long, and how a slice of it is executed |
-//! | `alone` | how it is executed outside a batch: by `run`, or by a function of its own |
+//! | `alone` | how it is executed outside a transaction: by `run`, or by a function of its own |
 //! | `run` | the function that defines its meaning |
 
 #[cfg(test)]
@@ -80,7 +80,7 @@ pub(crate) trait Described<'a>: Sized {
     /// The units of work on a table of this size.
     fn units(&self, table: TableSize) -> u64;
 
-    /// The room that the command may need, which admission to a batch asks for.
+    /// The room that the command may need, which admission to a transaction asks for.
     fn room(&self) -> Room;
 
     /// Estimates how the command changes the sizes of records.
@@ -96,8 +96,8 @@ pub(crate) trait Described<'a>: Sized {
         stage: Option<Stage>,
     ) -> Option<Stage>;
 
-    /// Executes the command on one table, outside a batch. Returns false, and has done nothing, if
-    /// it needs more than that.
+    /// Executes the command on one table, outside a transaction. Returns false, and has done
+    /// nothing, if it needs more than that.
     fn alone<T: Target, R: Reply>(&self, target: &T, context: Context, reply: &mut R) -> bool;
 
     /// Executes the command on one table, whose locks are taken for each key or are already held.

@@ -7,12 +7,11 @@
 //! Commands stand in families, one folder each, and each command is one row of its family, which
 //! says everything that is asked of it (`family.rs`). Its meaning is one function. The functions
 //! access a table through `Keyspace`, so the same code runs with a lock for each key and inside a
-//! [`Batch`].
+//! [`Transaction`].
 
 #![forbid(unsafe_code)]
 
 mod access;
-mod batch;
 mod bits;
 pub mod cause;
 mod command;
@@ -46,13 +45,13 @@ mod target;
 mod terms;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod transaction;
 mod value;
 mod watch;
 mod wire;
 mod work;
 
 pub use access::Access;
-pub use batch::*;
 pub use bits::BitsCommand;
 pub use bits::arguments::{BitOperator, Span, Unit};
 pub use bits::fields::{Fields, NotFields};
@@ -71,14 +70,14 @@ pub use key::arguments::ExpireWhen;
 pub use lease::LeaseCommand;
 pub use lease::arguments::LeaseOptions;
 pub use logged::{
-    LoggedBatch, admit_logged_batch, decode_batch, encode_batch, execute_logged_batch,
-    execute_logged_batch_on, is_batch_logged, is_logged,
+    LoggedTransaction, admit_logged_transaction, decode_transaction, encode_transaction,
+    execute_logged_transaction, execute_logged_transaction_on, is_logged, is_transaction_logged,
 };
 pub use look_up::{Place, is_key, look_up, take};
 pub use optimistic::{
     Check, KeyState, OptimisticCommit, Uncommitted, Write, commit, look_up_state,
 };
-pub use plan::Batch;
+pub use plan::Transaction;
 pub use reply::*;
 pub use script::interpreter::{Interpreter, ScriptCall, ScriptMemory, ScriptRecords, Scripted};
 pub use script::{Script, ScriptCommand};
@@ -94,10 +93,11 @@ pub use tape::{NullReply, Player, Status, Tape};
 pub use terms::{Condition, Context, Expires};
 pub use todana_table::PREFETCH_KEYS_MAX;
 pub use todana_table::{Bound, KeyRange, Kind};
+pub use transaction::*;
 pub use value::Value;
 pub use watch::{LoggedSeen, LoggedWatch, Watch, watch};
 pub use wire::{Malformed, Scratch};
 pub use work::{
-    BATCH_UNITS_MAX, LONG_UNITS, estimated_units, own_units, probable_script_units, probable_units,
-    units_of_optimistic_commit,
+    LONG_UNITS, TRANSACTION_UNITS_MAX, estimated_units, own_units, probable_script_units,
+    probable_units, units_of_optimistic_commit,
 };

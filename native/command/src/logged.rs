@@ -1,25 +1,26 @@
-//! Batches in the log of durable databases.
+//! Transactions in the log of durable databases.
 //!
-//! A client's batch (EXEC, an Erlang transaction) is admitted where the client is connected, and
-//! becomes one record of the log. Every replica executes it when it applies the record, and must
-//! come to the same result. So a watch is logged as what the log itself determines: the version of
-//! a present key; for an absent key, a version of the table after which it must not have been
-//! created.
+//! A client's transaction (EXEC, or `todana:transaction/2`) is admitted where the client is
+//! connected, and becomes one record of the log. Every replica executes it when it applies the
+//! record, and must come to the same result. So a watch is logged as what the log itself
+//! determines: the version of a present key; for an absent key, a version of the table after which
+//! it must not have been created.
 //!
 //! ```text
-//!  batch     format 1 | list of watches | list of commands
-//!  watch     database | table | key | seen
-//!  seen      0 and a version: it has this version
-//!            1 and a version: it is absent, and was not created since this version of the table
-//!            2: it is absent
-//!  command   database | as `Command::encode` makes it, without its format byte
+//!  transaction   format 1 | list of watches | list of commands
+//!  watch         database | table | key | seen
+//!  seen          0 and a version: it has this version
+//!                1 and a version: it is absent, and was not created since this version of the
+//!                table
+//!                2: it is absent
+//!  command       database | as `Command::encode` makes it, without its format byte
 //! ```
 //!
 //! Numbers, lists and bytes are those of `encode.rs`.
 //!
-//! On a durable database, a command or a batch is a function of the records, of the command and of
-//! the [`Context`], so that a replica that applies the same log has the same records. Other things
-//! that execution might depend on, and why it does not:
+//! On a durable database, a command or a transaction is a function of the records, of the command
+//! and of the [`Context`], so that a replica that applies the same log has the same records. Other
+//! things that execution might depend on, and why it does not:
 //!
 //! * Clocks: time is `now_ms` of the context, which is the log's. Reads by other clocks hide what
 //!   has expired and change nothing ([`Access`] says which commands these are).
@@ -30,8 +31,8 @@
 //!   succeeds, whatever the node's memory. A failed allocation ends the process. [`Error::Full`] is
 //!   left for a key that is too long for an ordered table.
 //! * `value_bytes_max` of the context must be the same wherever the log is applied.
-//! * Work: a batch is admitted before it is logged, from sizes that may have changed when it is
-//!   executed. Nothing is refused there; the limit is exceeded by a little at most.
+//! * Work: a transaction is admitted before it is logged, from sizes that may have changed when it
+//!   is executed. Nothing is refused there; the limit is exceeded by a little at most.
 //! * Spare room behind a value, and whether a value is shared or copied, depend on a table's past
 //!   (a table that was restored has no spare room). They decide how a new value is made, not what
 //!   it is; each write takes one version in any case.
@@ -43,28 +44,29 @@
 //!   table hashes keys is part of its state, since [`Table::created_since`] depends on it.
 
 use crate::access::Access;
-use crate::batch;
 use crate::database_map::DATABASES;
 use crate::optimistic::{KeyState, OptimisticCommit, Uncommitted};
 use crate::reply::Inadmissible;
 use crate::scope::{Across, Scope};
 use crate::tape::Status;
+use crate::transaction;
 use crate::watch::{LoggedSeen, LoggedWatch};
 use crate::wire::{Input, Malformed, Put, Scratch, Take};
-use crate::work::{self, BATCH_UNITS_MAX};
+use crate::work::{self, TRANSACTION_UNITS_MAX};
 use crate::{
-    Batch, Command, Condition, Context, Databases, Error, KeyCommand, Reply, Set, StringCommand,
+    Command, Condition, Context, Databases, Error, KeyCommand, Reply, Set, StringCommand,
+    Transaction,
 };
 use todana_table::Table;
 
-/// The first byte of every encoded batch.
+/// The first byte of every encoded transaction.
 const FORMAT: u8 = 1;
 
-/// The fewest bytes of a command in a batch: database, variant.
+/// The fewest bytes of a command in a transaction: database, variant.
 const COMMAND_BYTES_MIN: usize = 2;
 
-/// Appends a batch.
-pub fn encode_batch(
+/// Appends a transaction.
+pub fn encode_transaction(
     out: &mut Vec<u8>,
     watches: &[LoggedWatch<'_>],
     commands: &[(usize, Command<'_>)],
@@ -79,23 +81,23 @@ pub fn encode_batch(
     }
 }
 
-/// A batch from the log.
+/// A transaction from the log.
 #[derive(Clone, Debug, PartialEq)]
-pub struct LoggedBatch<'a> {
+pub struct LoggedTransaction<'a> {
     /// Keys that must be what they were.
     pub watches: Vec<LoggedWatch<'a>>,
     /// Database number and command, in order.
     pub commands: Vec<(usize, Command<'a>)>,
 }
 
-/// The batch that the bytes are. It borrows from both arguments. `scratch` is emptied first.
+/// The transaction that the bytes are. It borrows from both arguments. `scratch` is emptied first.
 ///
-/// Arbitrary bytes yield a batch or [`Malformed`]. A batch takes at most a hundred times the memory
-/// of its bytes.
-pub fn decode_batch<'b: 's, 's>(
+/// Arbitrary bytes yield a transaction or [`Malformed`]. A transaction takes at most a hundred
+/// times the memory of its bytes.
+pub fn decode_transaction<'b: 's, 's>(
     bytes: &'b [u8],
     scratch: &'s mut Vec<Scratch<'b>>,
-) -> Result<LoggedBatch<'s>, Malformed> {
+) -> Result<LoggedTransaction<'s>, Malformed> {
     let mut input = Input { rest: bytes, scratch: None };
     if input.byte()? != FORMAT {
         return Err(Malformed);
@@ -117,7 +119,7 @@ pub fn decode_batch<'b: 's, 's>(
         commands.push((usize::take(&mut input)?, Command::take(&mut input)?));
         rest = input.rest;
     }
-    if rest.is_empty() { Ok(LoggedBatch { watches, commands }) } else { Err(Malformed) }
+    if rest.is_empty() { Ok(LoggedTransaction { watches, commands }) } else { Err(Malformed) }
 }
 
 /// Whether a command, executed on this database, changes records of durable databases, so that it
@@ -156,14 +158,17 @@ fn writes(command: &Command<'_>) -> bool {
     }
 }
 
-/// Whether a batch changes records of durable databases, so that it has to go through the log. Such
-/// a batch must not concern other databases, whose records the log does not know.
-pub fn is_batch_logged(databases: &Databases, batch: &Batch<'_>) -> Result<bool, Inadmissible> {
+/// Whether a transaction changes records of durable databases, so that it has to go through the
+/// log. Such a transaction must not concern other databases, whose records the log does not know.
+pub fn is_transaction_logged(
+    databases: &Databases,
+    transaction: &Transaction<'_>,
+) -> Result<bool, Inadmissible> {
     let is_logged = |(database, command): &(usize, Command<'_>)| {
         // A command across databases of both kinds fails when it is executed.
         is_logged(databases, *database, command).unwrap_or(false)
     };
-    if !batch.commands.iter().any(is_logged) {
+    if !transaction.commands.iter().any(is_logged) {
         return Ok(false);
     }
     let is_other = |number: usize| number < DATABASES && !databases.is_durable(number);
@@ -178,50 +183,52 @@ pub fn is_batch_logged(databases: &Databases, batch: &Batch<'_>) -> Result<bool,
         | Scope::Database
         | Scope::Expired { .. } => is_other(*database),
     };
-    if batch.watches.iter().any(|watch| is_other(watch.database))
-        || batch.commands.iter().any(concerns_others)
+    if transaction.watches.iter().any(|watch| is_other(watch.database))
+        || transaction.commands.iter().any(concerns_others)
     {
         return Err(Inadmissible::DifferentDurability);
     }
     Ok(true)
 }
 
-/// Admits or refuses a batch that is to be logged: its work is limited as that of
-/// [`execute_batch`](crate::execute_batch). Where it is executed, nothing is refused any more.
-pub fn admit_logged_batch(
+/// Admits or refuses a transaction that is to be logged: its work is limited as that of
+/// [`execute_transaction`](crate::execute_transaction). Where it is executed, nothing is refused
+/// any more.
+pub fn admit_logged_transaction(
     databases: &Databases,
-    batch: &Batch<'_>,
+    transaction: &Transaction<'_>,
     context: Context,
 ) -> Result<(), Inadmissible> {
-    batch::admit_batch(databases, batch, context)
+    transaction::admit_transaction(databases, transaction, context)
 }
 
-/// Executes a batch from the log on the numbered databases. Calls `each` before each command's
-/// reply, with its index. Either [`Status::Done`], or [`Status::WatchFailed`] without any effect.
-pub fn execute_logged_batch<R: Reply>(
+/// Executes a transaction from the log on the numbered databases. Calls `each` before each
+/// command's reply, with its index. Either [`Status::Done`], or [`Status::WatchFailed`] without any
+/// effect.
+pub fn execute_logged_transaction<R: Reply>(
     databases: &Databases,
-    batch: &LoggedBatch<'_>,
+    transaction: &LoggedTransaction<'_>,
     context: Context,
     reply: &mut R,
     each: impl FnMut(&mut R, usize),
 ) -> Status {
-    let LoggedBatch { watches, commands } = batch;
-    match batch::execute_admitted(databases, commands, watches, context, reply, each) {
+    let LoggedTransaction { watches, commands } = transaction;
+    match transaction::execute_admitted(databases, commands, watches, context, reply, each) {
         true => Status::Done,
         false => Status::WatchFailed,
     }
 }
 
-/// The same on a table that is not a numbered database: it is database 0 of the batch. Commands
-/// that need more than keys of this table reply `error(NoSuchDatabase)`.
-pub fn execute_logged_batch_on<R: Reply>(
+/// The same on a table that is not a numbered database: it is database 0 of the transaction.
+/// Commands that need more than keys of this table reply `error(NoSuchDatabase)`.
+pub fn execute_logged_transaction_on<R: Reply>(
     table: &Table,
-    batch: &LoggedBatch<'_>,
+    transaction: &LoggedTransaction<'_>,
     context: Context,
     reply: &mut R,
     mut each: impl FnMut(&mut R, usize),
 ) -> Status {
-    let LoggedBatch { watches, commands } = batch;
+    let LoggedTransaction { watches, commands } = transaction;
     let mut keys: Vec<&[u8]> = watches.iter().map(|watch| watch.key).collect();
     commands.iter().for_each(|(_, command)| command.scope().each_key(|key| keys.push(key)));
     let locked = table.lock(keys, context.now_ms);
@@ -246,11 +253,11 @@ pub fn execute_logged_batch_on<R: Reply>(
 }
 
 impl<'a> OptimisticCommit<'a> {
-    /// The commit as a batch for the log: [`Status::Done`] means that it was committed,
+    /// The commit as a transaction for the log: [`Status::Done`] means that it was committed,
     /// [`Status::WatchFailed`] that it conflicts. `database` is 0 for a table that is no database.
-    pub fn logged(&self, database: usize) -> Result<LoggedBatch<'a>, Uncommitted> {
+    pub fn logged(&self, database: usize) -> Result<LoggedTransaction<'a>, Uncommitted> {
         let OptimisticCommit { checks, writes } = *self;
-        if work::units_of_optimistic_commit(checks.len(), writes.len()) > BATCH_UNITS_MAX {
+        if work::units_of_optimistic_commit(checks.len(), writes.len()) > TRANSACTION_UNITS_MAX {
             return Err(Uncommitted::TooMuchWork);
         }
         let watch = |check: &crate::Check<'a>| {
@@ -271,7 +278,7 @@ impl<'a> OptimisticCommit<'a> {
             };
             (database, command)
         };
-        Ok(LoggedBatch {
+        Ok(LoggedTransaction {
             watches: checks.iter().map(watch).collect(),
             commands: writes.iter().map(command).collect(),
         })

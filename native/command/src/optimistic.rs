@@ -1,5 +1,5 @@
-//! Optimistic commits: several records written as one step, provided that the records that
-//! were read before have not changed since.
+//! Optimistic commits: several records written as one step, provided that the records that were
+//! read before have not changed since.
 //!
 //! A caller reads records one at a time with [`look_up_state`], which also returns the state of the
 //! key. [`commit`] then locks the shards of all keys, compares the states, reserves room for the
@@ -11,9 +11,9 @@
 //! same state, whatever happened in between. So a caller needs no registration while it reads,
 //! and the commit is a plain value that can be encoded.
 //!
-//! How it differs from a [`Batch`](crate::Batch) with watches: a batch consists of commands, each
-//! of which may fail by itself. An optimistic commit consists of writes that cannot fail once room
-//! is reserved, as those of `SetMany`.
+//! How it differs from a [`Transaction`](crate::Transaction) with watches: a transaction consists
+//! of commands, each of which may fail by itself. An optimistic commit consists of writes that
+//! cannot fail once room is reserved, as those of `SetMany`.
 
 use crate::Expires;
 use crate::look_up::Place;
@@ -21,7 +21,7 @@ use crate::numbered::Numbered;
 use crate::record::used;
 use crate::record::{is_past, resolve};
 use crate::string::pairs::{count_growth, prefetch_few};
-use crate::work::{self, BATCH_UNITS_MAX};
+use crate::work::{self, TRANSACTION_UNITS_MAX};
 use todana_table::{
     Entry, Full, Growth, Keyspace, Locked, LockedKey, Meta, PREFETCH_KEYS_MAX, Prepared, Time,
 };
@@ -73,7 +73,7 @@ pub struct OptimisticCommit<'a> {
 pub enum Uncommitted {
     /// A key is not what it was.
     Conflict,
-    /// The commit is more work than one step may be, see [`BATCH_UNITS_MAX`].
+    /// The commit is more work than one step may be, see [`TRANSACTION_UNITS_MAX`].
     TooMuchWork,
     /// There is no room for what it would write.
     Full,
@@ -120,7 +120,7 @@ pub fn commit(
     now_ms: u64,
 ) -> Result<(), Uncommitted> {
     let OptimisticCommit { checks, writes } = *commit;
-    if work::units_of_optimistic_commit(checks.len(), writes.len()) > BATCH_UNITS_MAX {
+    if work::units_of_optimistic_commit(checks.len(), writes.len()) > TRANSACTION_UNITS_MAX {
         return Err(Uncommitted::TooMuchWork);
     }
     // Values are copied before anything is locked.

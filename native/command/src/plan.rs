@@ -1,4 +1,4 @@
-//! A batch, and the locks that it needs.
+//! A transaction, and the locks that it needs.
 
 use crate::database_map::{DATABASES, DatabaseMap, LockedTables};
 use crate::scope::{Across, Scope, is_due};
@@ -6,20 +6,20 @@ use crate::watch::{LoggedWatch, Watch};
 use crate::{Command, Databases};
 use todana_table::Keyspace;
 
-/// A batch: all commands as one step, none if a watched key has changed. Nothing else sees a state
-/// in between.
+/// A transaction: all commands as one step, none if a watched key has changed. Nothing else sees a
+/// state in between.
 #[derive(Debug)]
-pub struct Batch<'a> {
+pub struct Transaction<'a> {
     /// Keys that must not have changed.
     pub watches: &'a [Watch],
     /// Database number and command, in order.
     pub commands: &'a [(usize, Command<'a>)],
     /// Units of work that the caller does beside the commands. They count towards
-    /// [`BATCH_UNITS_MAX`](crate::BATCH_UNITS_MAX).
+    /// [`TRANSACTION_UNITS_MAX`](crate::TRANSACTION_UNITS_MAX).
     pub other_units: u64,
 }
 
-/// The locks that a batch needs in one table.
+/// The locks that a transaction needs in one table.
 #[derive(Clone, Default)]
 pub(crate) enum Need<'a> {
     #[default]
@@ -66,27 +66,27 @@ pub(crate) fn map_after(scope: Scope<'_>, map: DatabaseMap, databases: &Database
     }
 }
 
-/// The locks that a batch needs in all tables, and the map of the databases after it.
+/// The locks that a transaction needs in all tables, and the map of the databases after it.
 pub(crate) struct Plan<'a> {
     pub(crate) needs: [Need<'a>; DATABASES],
-    /// The map after the batch's own swaps.
+    /// The map after the transaction's own swaps.
     pub(crate) map: DatabaseMap,
 }
 
 impl<'a> Plan<'a> {
     pub(crate) fn of(
-        batch: &Batch<'a>,
+        transaction: &Transaction<'a>,
         databases: &Databases,
         mut map: DatabaseMap,
         now_ms: u64,
     ) -> Plan<'a> {
         let mut needs: [Need<'_>; DATABASES] = Default::default();
-        for watch in batch.watches {
+        for watch in transaction.watches {
             if let Some(index) = map.index(watch.database) {
                 needs[index].add_key(&watch.key);
             }
         }
-        for (database, command) in batch.commands {
+        for (database, command) in transaction.commands {
             let scope = command.scope();
             map = map_after(scope, map, databases);
             let Some(index) = map.index(*database) else { continue };
@@ -117,8 +117,8 @@ impl<'a> Plan<'a> {
         Plan { needs, map }
     }
 
-    /// Adds the keys that a logged batch watches: in the table that the database is now, and in the
-    /// one that it was.
+    /// Adds the keys that a logged transaction watches: in the table that the database is now, and
+    /// in the one that it was.
     pub(crate) fn add_watches(&mut self, watches: &[LoggedWatch<'a>], map: DatabaseMap) {
         for watch in watches {
             let now = map.index(watch.database);
@@ -142,7 +142,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Whether the tables that are not locked because they were empty are still empty, now that the
-    /// others are locked. If so, any record written to them comes after the batch.
+    /// others are locked. If so, any record written to them comes after the transaction.
     pub(crate) fn still_fits(&self, databases: &Databases, tables: &LockedTables<'_>) -> bool {
         let mut all = self.needs.iter().zip(tables).zip(databases.tables());
         all.all(|((need, locked), table)| {

@@ -151,7 +151,7 @@ pub enum Error {
     NotOrdered,
     /// The result exceeds the limit of one reply.
     ReplyTooLarge,
-    /// The command would have to visit more keys than a batch may.
+    /// The command would have to visit more keys than a transaction may.
     TooManyKeys,
     /// The command concerns a durable database and one that is not.
     DifferentDurability,
@@ -194,10 +194,10 @@ impl From<Refused> for Error {
     }
 }
 
-/// The reason why a batch was refused. It has executed nothing.
+/// The reason why a transaction was refused. It has executed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inadmissible {
-    /// Its work exceeds the limit, see [`BATCH_UNITS_MAX`](crate::BATCH_UNITS_MAX).
+    /// Its work exceeds the limit, see [`TRANSACTION_UNITS_MAX`](crate::TRANSACTION_UNITS_MAX).
     TooMuchWork,
     /// There is no room for its writes, and the table does not evict.
     Full,
@@ -230,8 +230,8 @@ pub trait Reply {
     fn keeps(&self, value_bytes: usize) -> bool {
         value_bytes >= KEPT_BYTES_MIN
     }
-    /// A large record, as a handle that keeps it alive: the reply to a batch can copy the value
-    /// after the batch's locks are released, and other replies can copy it in turns.
+    /// A large record, as a handle that keeps it alive: the reply to a transaction can copy the
+    /// value after the transaction's locks are released, and other replies can copy it in turns.
     fn kept(&mut self, shared: Shared) {
         self.record(Record::of_shared(&shared));
     }

@@ -14,14 +14,15 @@ pub(crate) enum Scope<'a> {
     Keys(Keys<'a>),
     /// The keys of a script, which are one step in any case.
     Script(&'a [&'a [u8]]),
-    /// Any record of its database. A batch locks all of it. Outside a batch each record is a step.
+    /// Any record of its database. A transaction locks all of it. Outside a transaction each record
+    /// is a step.
     Database,
     /// Records that have expired. Nothing is locked, because no client can see them.
     Expired {
         /// Most records to remove.
         work_max: usize,
     },
-    /// More than one database, or all records of one: always a batch.
+    /// More than one database, or all records of one: always a transaction.
     Databases(Across<'a>),
 }
 

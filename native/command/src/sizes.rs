@@ -1,4 +1,4 @@
-//! The sizes of records in the course of a batch, as far as they can be known before it.
+//! The sizes of records in the course of a transaction, as far as they can be known before it.
 
 use crate::cost;
 use crate::database_map::{DATABASES, DatabaseMap, LockedTables};
@@ -15,7 +15,7 @@ const ENTRY_BYTES_BESIDE: u64 = 128;
 /// From this length on, malloc maps new values, and zeroed pages cost nothing.
 const MAPPED_BYTES_MIN: usize = 32 << 20;
 
-/// The estimate for a batch.
+/// The estimate for a transaction.
 #[derive(Default)]
 pub(crate) struct Foresight {
     /// Work that depends on the lengths of values.
@@ -24,7 +24,7 @@ pub(crate) struct Foresight {
     pub(crate) growth: [Growth; DATABASES],
 }
 
-/// The estimated size of a key's record at some point of the batch.
+/// The estimated size of a key's record at some point of the transaction.
 #[derive(Clone, Copy)]
 struct Size {
     /// Bytes of the existing entry, and the room reserved in addition. The least possible number if
@@ -73,7 +73,7 @@ impl Room {
     }
 }
 
-/// The sizes of the records of a batch at some point of it. The column `foresee` of a command
+/// The sizes of the records of a transaction at some point of it. The column `foresee` of a command
 /// changes them, by the methods that take a key of the command's own database.
 pub(crate) struct Sizes<'t, 'l, 'a> {
     tables: &'t LockedTables<'l>,
@@ -85,7 +85,7 @@ pub(crate) struct Sizes<'t, 'l, 'a> {
     /// The table of its database.
     pub(crate) index: usize,
     sizes: HashMap<(usize, &'a [u8]), Size>,
-    /// Tables that the batch has cleared.
+    /// Tables that the transaction has cleared.
     cleared: [bool; DATABASES],
     /// Tables with known sizes.
     known: [bool; DATABASES],
@@ -115,7 +115,8 @@ pub(crate) struct Changed {
 }
 
 impl<'t, 'l, 'a> Sizes<'t, 'l, 'a> {
-    /// The sizes before a batch of this number of commands. `durable` has a bit for each table.
+    /// The sizes before a transaction of this number of commands. `durable` has a bit for each
+    /// table.
     pub(crate) fn new(
         tables: &'t LockedTables<'l>,
         durable: u16,

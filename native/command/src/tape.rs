@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!  tape      the records of one submission, in order
-//!  record    calls (in a batch: `Next` before each command's calls) | `Executed` or `Failed`
+//!  record    calls (in a transaction: `Next` before each command's calls) | `Executed` or `Failed`
 //!  call      number of the method 1 | arguments, as encoded commands have them (`encode.rs`)
 //!
 //!  SET a b   06 aa 01 | 15
@@ -27,9 +27,9 @@ use todana_table::Shared;
 pub enum Status {
     /// It was executed. Its replies may be errors.
     Done,
-    /// A watched key had changed, so the batch was not executed.
+    /// A watched key had changed, so the transaction was not executed.
     WatchFailed,
-    /// The batch was refused and not executed.
+    /// The transaction was refused and not executed.
     Inadmissible(Inadmissible),
     /// Its execution failed because of a bug. It may have changed records.
     Internal,
@@ -51,7 +51,7 @@ impl Tape {
         Tape::default()
     }
 
-    /// The next replies are those of the next command of a batch.
+    /// The next replies are those of the next command of a transaction.
     pub fn next_command(&mut self) {
         self.add(Call::Next {});
     }
@@ -150,7 +150,7 @@ enum Call<'a> {
     Description {
         description: Description<'a>,
     },
-    /// The next command of the batch.
+    /// The next command of the transaction.
     Next {},
     /// The end of a record.
     Executed {},
@@ -330,12 +330,12 @@ impl Player {
 
     /// Plays the replies to the next record. `None` at the end of the tape.
     pub fn next(&mut self, reply: &mut impl Reply) -> Option<Status> {
-        self.next_batch(reply, |_, _| {})
+        self.next_transaction(reply, |_, _| {})
     }
 
-    /// The same for a batch. Calls `each` before each command's reply, with the command's index, as
-    /// [`execute_batch`](crate::execute_batch) does.
-    pub fn next_batch<R: Reply>(
+    /// The same for a transaction. Calls `each` before each command's reply, with the command's
+    /// index, as [`execute_transaction`](crate::execute_transaction) does.
+    pub fn next_transaction<R: Reply>(
         &mut self,
         reply: &mut R,
         mut each: impl FnMut(&mut R, usize),

@@ -1,4 +1,4 @@
-//! Watches: keys that must not have changed when a batch begins.
+//! Watches: keys that must not have changed when a transaction begins.
 
 use crate::Databases;
 use crate::database_map::{DATABASES, DatabaseMap, LockedTables};
@@ -93,7 +93,7 @@ enums! {
 
 impl Watch {
     /// The watch as the log has it; `None` if it has failed already. The result is exact: a key
-    /// that is created later, until the log executes the batch, makes the watch fail there.
+    /// that is created later, until the log executes the transaction, makes the watch fail there.
     pub fn logged(&self) -> Option<LoggedWatch<'_>> {
         let Watch { database, table, ref key, ref seen } = *self;
         let seen = match seen {

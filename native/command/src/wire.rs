@@ -1,4 +1,5 @@
-//! The types of which encoded commands, batches and tapes consist. `encode.rs` shows the format.
+//! The types of which encoded commands, transactions and tapes consist. `encode.rs` shows the
+//! format.
 
 use todana_table::Kind;
 

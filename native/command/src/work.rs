@@ -1,10 +1,10 @@
-//! The limit of the work of one batch, which holds all its locks while it executes.
+//! The limit of the work of one transaction, which holds all its locks while it executes.
 //!
 //! The cost of a command is computed in units, before any lock is taken. A unit is the time to find
 //! a record in a table larger than the caches, with prefetched keys: a quarter of a microsecond on
 //! a machine of 2026.
 //!
-//! | of a batch | units |
+//! | of a transaction | units |
 //! |---|---|
 //! | a key that a command names | 1 |
 //! | a key that DEL or GETDEL removes, a second key (RENAME, COPY, MOVE), a watched key | 2 |
@@ -23,10 +23,10 @@
 //! | a KiB that DUMP reads and RESTORE stores, for the checksum too | 8 |
 //! | a word of BITFIELD | 1 |
 //! | a HyperLogLog; an element that PFADD adds | 64; 2 |
-//! | LCS, whose values have a separate limit in a batch | 256 |
+//! | LCS, whose values have a separate limit in a transaction | 256 |
 //! | a command about a whole database, for the locks of all shards | 256 |
 //! | a record that KEYS, SCAN, RANGE or RANDOMKEY may visit | 3 |
-//! | a database that is cleared, unless it is empty and the batch does nothing else in it | 1,024 |
+//! | a cleared database, unless it is empty and the transaction does nothing else in it | 1,024 |
 //!
 //! The lengths of values are known only under the locks, so costs that depend on them are added
 //! there, before the first command ([`crate::foresight`]). Replies refer to values of 256 bytes and
@@ -34,14 +34,14 @@
 
 use crate::cost::{PAIR_UNITS, Reads, TableSize, copied, dumped, looked_at, returned, written};
 use crate::database_map::{DATABASES, DatabaseMap};
-use crate::plan::{Batch, map_after};
+use crate::plan::{Transaction, map_after};
 use crate::scope::{Across, Scope};
 use crate::script::{ScriptCommand, units_of_script};
 use crate::{Command, Databases, Script};
 use todana_table::{Keyspace, Table};
 
-/// Maximum number of units of one batch: some 16 milliseconds.
-pub const BATCH_UNITS_MAX: u64 = 65_536;
+/// Maximum number of units of one transaction: some 16 milliseconds.
+pub const TRANSACTION_UNITS_MAX: u64 = 65_536;
 
 /// A step of at least this many units takes long: a quarter of a millisecond and more.
 pub const LONG_UNITS: u64 = 1_024;
@@ -49,16 +49,21 @@ pub const LONG_UNITS: u64 = 1_024;
 const WATCH_UNITS: u64 = 2;
 const SHARDS_CLEARED_PER_UNIT: usize = 4;
 
-/// The units of a batch, without those that depend on the lengths of values.
-pub(crate) fn units_of(batch: &Batch<'_>, databases: &Databases, mut map: DatabaseMap) -> u64 {
-    let used = used(batch, databases, map);
+/// The units of a transaction, without those that depend on the lengths of values.
+pub(crate) fn units_of(
+    transaction: &Transaction<'_>,
+    databases: &Databases,
+    mut map: DatabaseMap,
+) -> u64 {
+    let used = used(transaction, databases, map);
     let clear = |index: usize| {
         let table = &databases.tables()[index];
         let is_empty = !used[index] && table.is_empty();
         1 + if is_empty { 0 } else { (table.shards() / SHARDS_CLEARED_PER_UNIT) as u64 }
     };
-    let mut units = batch.other_units.saturating_add(batch.watches.len() as u64 * WATCH_UNITS);
-    for (database, command) in batch.commands {
+    let mut units =
+        transaction.other_units.saturating_add(transaction.watches.len() as u64 * WATCH_UNITS);
+    for (database, command) in transaction.commands {
         let scope = command.scope();
         map = map_after(scope, map, databases);
         let index = map.index(*database);
@@ -76,17 +81,21 @@ pub fn units_of_optimistic_commit(checks: usize, writes: usize) -> u64 {
     (checks as u64 * WATCH_UNITS).saturating_add(writes as u64 * PAIR_UNITS)
 }
 
-/// The tables in which a batch watches a key or does anything except a clear. Such a table may be
-/// empty before the batch and have records when the batch clears it.
-fn used(batch: &Batch<'_>, databases: &Databases, mut map: DatabaseMap) -> [bool; DATABASES] {
+/// The tables in which a transaction watches a key or does anything except a clear. Such a table
+/// may be empty before the transaction and have records when the transaction clears it.
+fn used(
+    transaction: &Transaction<'_>,
+    databases: &Databases,
+    mut map: DatabaseMap,
+) -> [bool; DATABASES] {
     let mut used = [false; DATABASES];
     let mut note = |index: Option<usize>| {
         if let Some(index) = index {
             used[index] = true;
         }
     };
-    batch.watches.iter().for_each(|watch| note(map.index(watch.database)));
-    for (database, command) in batch.commands {
+    transaction.watches.iter().for_each(|watch| note(map.index(watch.database)));
+    for (database, command) in transaction.commands {
         let scope = command.scope();
         map = map_after(scope, map, databases);
         match scope {
@@ -171,11 +180,12 @@ pub fn estimated_units(command: &Command<'_>, table: &Table, enough: u64) -> u64
     units.saturating_add(units_of_values(command, length, &counting))
 }
 
-/// The units that a batch probably takes, if its databases are as they are now: an estimate that
-/// need not go beyond `enough` units. The steps of scripts count as in their last runs.
-pub fn probable_units(batch: &Batch<'_>, databases: &Databases, enough: u64) -> u64 {
-    let mut units = batch.other_units.saturating_add(batch.watches.len() as u64 * WATCH_UNITS);
-    for (database, command) in batch.commands {
+/// The units that a transaction probably takes, if its databases are as they are now: an estimate
+/// that need not go beyond `enough` units. The steps of scripts count as in their last runs.
+pub fn probable_units(transaction: &Transaction<'_>, databases: &Databases, enough: u64) -> u64 {
+    let mut units =
+        transaction.other_units.saturating_add(transaction.watches.len() as u64 * WATCH_UNITS);
+    for (database, command) in transaction.commands {
         if units >= enough {
             break;
         }

@@ -1,13 +1,13 @@
-//! Records of a log: batches, or commands one after another.
+//! Records of a log: transactions, or commands one after another.
 //!
-//! A decoded batch must be the same after it is encoded again. Two replicas that execute the bytes
-//! must have the same records, although only one of them collects the replies.
+//! A decoded transaction must be the same after it is encoded again. Two replicas that execute the
+//! bytes must have the same records, although only one of them collects the replies.
 
 use std::sync::Arc;
 
 use todana_command::{
-    Command, Context, DATABASES, Databases, NullReply, Reply, Scratch, Tape, decode_batch,
-    encode_batch, execute, execute_logged_batch,
+    Command, Context, DATABASES, Databases, NullReply, Reply, Scratch, Tape, decode_transaction,
+    encode_transaction, execute, execute_logged_transaction,
 };
 use todana_table::{KeyOrder, Options, Table};
 
@@ -16,16 +16,23 @@ const CONTEXT: Context = Context { now_ms: 1_000, value_bytes_max: 4_096 };
 /// Executes the records that the bytes are, on two replicas.
 pub fn logged(data: &[u8]) {
     let (mut origin, mut other) = (Replica::new(Tape::new()), Replica::new(NullReply));
-    if let Ok(batch) = decode_batch(data, &mut Vec::new()) {
+    if let Ok(transaction) = decode_transaction(data, &mut Vec::new()) {
         let mut bytes = Vec::new();
-        encode_batch(&mut bytes, &batch.watches, &batch.commands);
+        encode_transaction(&mut bytes, &transaction.watches, &transaction.commands);
         let mut scratch = Vec::new();
-        assert_eq!(decode_batch(&bytes, &mut scratch).as_ref(), Ok(&batch));
+        assert_eq!(decode_transaction(&bytes, &mut scratch).as_ref(), Ok(&transaction));
         let each = |tape: &mut Tape, _| tape.next_command();
         let databases = &origin.databases;
-        let one = execute_logged_batch(databases, &batch, CONTEXT, &mut origin.reply, each);
+        let one =
+            execute_logged_transaction(databases, &transaction, CONTEXT, &mut origin.reply, each);
         let databases = &other.databases;
-        let two = execute_logged_batch(databases, &batch, CONTEXT, &mut other.reply, |_, _| {});
+        let two = execute_logged_transaction(
+            databases,
+            &transaction,
+            CONTEXT,
+            &mut other.reply,
+            |_, _| {},
+        );
         assert_eq!(one, two);
     } else {
         let mut rest = data;

@@ -23,7 +23,7 @@ pub fn tape(data: &[u8]) {
     let (mut player, mut again) = (Player::new(tape), Tape::new());
     for status in statuses {
         let each = |tape: &mut Tape, _| tape.next_command();
-        assert_eq!(player.next_batch(&mut again, each), Some(status));
+        assert_eq!(player.next_transaction(&mut again, each), Some(status));
         again.end(status);
     }
     assert_eq!(player.next(&mut again), None);

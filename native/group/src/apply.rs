@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 use todana_command::cause::{self, Writer};
 use todana_command::{
     Access, Command, Context, DatabaseCommand, Databases, Error, LONG_UNITS, NullReply, Refusal,
-    Reply, Scratch, ScriptCommand, Status, Tape, decode_batch, estimated_units, execute,
-    execute_logged_batch, execute_logged_batch_on, execute_on, probable_script_units,
+    Reply, Scratch, ScriptCommand, Status, Tape, decode_transaction, estimated_units, execute,
+    execute_logged_transaction, execute_logged_transaction_on, execute_on, probable_script_units,
 };
 use todana_table::{Keyspace, PREFETCH_KEYS_MAX, Table};
 
@@ -665,7 +665,7 @@ impl Execution<'_> {
                 }
                 self.command(record.home, &command, context, reply);
             }
-            Kind::Batch => return self.batch(record, reply),
+            Kind::Transaction => return self.transaction(record, reply),
             Kind::CreateTable => {
                 let Some((name, options)) = create_table_of(record.body) else {
                     return Executed::Broken;
@@ -756,15 +756,17 @@ impl Execution<'_> {
         }
     }
 
-    /// Executes a batch, with all its locks held.
-    fn batch<R: Recorder>(&mut self, record: &Record<'_>, reply: &mut R) -> Executed {
+    /// Executes a transaction, with all its locks held.
+    fn transaction<R: Recorder>(&mut self, record: &Record<'_>, reply: &mut R) -> Executed {
         let mut scratch = Vec::new();
-        let Ok(batch) = decode_batch(record.body, &mut scratch) else { return Executed::Broken };
+        let Ok(transaction) = decode_transaction(record.body, &mut scratch) else {
+            return Executed::Broken;
+        };
         let home = |database: usize| match record.home {
             ..FIRST_TABLE_HOME => database as u64,
             named => named,
         };
-        let units = batch
+        let units = transaction
             .commands
             .iter()
             .map(|(database, command)| self.units_of(home(*database), command));
@@ -774,13 +776,25 @@ impl Execution<'_> {
         let (databases, context) = (self.around.databases, self.context);
         let each = |reply: &mut R, _| reply.next_command();
         if record.home < FIRST_TABLE_HOME {
-            return Executed::Ended(execute_logged_batch(databases, &batch, context, reply, each));
+            return Executed::Ended(execute_logged_transaction(
+                databases,
+                &transaction,
+                context,
+                reply,
+                each,
+            ));
         }
         let Some(table) = self.tables.by_id(record.home) else {
             reply.error(Error::NoSuchDatabase);
             return Executed::Ended(Status::Done);
         };
-        Executed::Ended(execute_logged_batch_on(table.table(), &batch, context, reply, each))
+        Executed::Ended(execute_logged_transaction_on(
+            table.table(),
+            &transaction,
+            context,
+            reply,
+            each,
+        ))
     }
 
     /// Prefetches the memory that the next records need. Returns their number, at least one.

@@ -10,7 +10,7 @@
 //!  kind              body
 //!  0  Command        a command, as `todana_command` encodes it | nothing, or varint: the longest
 //!                    value that it may build, if that is less than the entry's
-//!  1  Batch          watches and commands, one step, as `todana_command` encodes them; with a
+//!  1  Transaction    watches and commands, one step, as `todana_command` encodes them; with a
 //!                    named table as home, that table is database 0
 //!  2  Read           a command that only reads, behind a write of the same client; executed at its
 //!                    origin only
@@ -31,7 +31,9 @@
 //! length comes first, a replica skips the reads of other nodes undecoded, and a record whose body
 //! is broken does not hide those behind it.
 
-use todana_command::{Command, FORMAT_MIN, LoggedWatch, Scratch, decode_batch, encode_batch};
+use todana_command::{
+    Command, FORMAT_MIN, LoggedWatch, Scratch, decode_transaction, encode_transaction,
+};
 use todana_table::{Comparison, KeyOrder};
 
 use crate::batch::STAMPED;
@@ -50,7 +52,7 @@ pub(crate) const TABLE_SHARDS_MAX: usize = 65_536;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Command,
-    Batch,
+    Transaction,
     Read,
     CreateTable,
     DropTable,
@@ -64,7 +66,7 @@ impl Kind {
     fn of(number: u8) -> Option<Kind> {
         Some(match number {
             0 => Kind::Command,
-            1 => Kind::Batch,
+            1 => Kind::Transaction,
             2 => Kind::Read,
             3 => Kind::CreateTable,
             4 => Kind::DropTable,
@@ -117,17 +119,17 @@ pub(crate) fn limit_of(rest: &[u8]) -> Option<Option<usize>> {
     (limit > 0 && input.rest().is_empty()).then_some(Some(limit))
 }
 
-/// Appends a batch that was admitted: all its commands are one step, which runs if the watches
-/// hold. With a named table as home, that table is database 0 of the batch. Otherwise the batch
-/// names its databases itself. The replies are those of its commands; the record ends with
-/// `Status::WatchFailed` if a watch fails.
-pub fn put_batch(
+/// Appends a transaction that was admitted: all its commands are one step, which runs if the
+/// watches hold. With a named table as home, that table is database 0 of the transaction. Otherwise
+/// the transaction names its databases itself. The replies are those of its commands; the record
+/// ends with `Status::WatchFailed` if a watch fails.
+pub fn put_transaction(
     out: &mut Vec<u8>,
     home: u64,
     watches: &[LoggedWatch<'_>],
     commands: &[(usize, Command<'_>)],
 ) {
-    put(out, Kind::Batch, home, |out| encode_batch(out, watches, commands));
+    put(out, Kind::Transaction, home, |out| encode_transaction(out, watches, commands));
 }
 
 /// Appends a command that only reads (`Access::Read`). It sees the writes before it.
@@ -262,10 +264,10 @@ pub fn format_of(mut bytes: &[u8]) -> u8 {
                 let command = Command::decode(record.body, &mut scratch);
                 command.map_or(FORMAT_MIN, |(command, _)| command.format())
             }
-            Kind::Batch => {
+            Kind::Transaction => {
                 let mut scratch = Vec::new();
-                let batch = decode_batch(record.body, &mut scratch);
-                let formats = batch.iter().flat_map(|batch| &batch.commands);
+                let transaction = decode_transaction(record.body, &mut scratch);
+                let formats = transaction.iter().flat_map(|transaction| &transaction.commands);
                 formats.map(|(_, command)| command.format()).max().unwrap_or(FORMAT_MIN)
             }
             Kind::SetTime => STAMPED,
@@ -288,10 +290,12 @@ pub fn only_remove(mut bytes: &[u8]) -> bool {
                 let command = Command::decode(record.body, &mut scratch);
                 command.is_ok_and(|(command, _)| command.never_adds())
             }
-            Kind::Batch => {
+            Kind::Transaction => {
                 let mut scratch = Vec::new();
-                let batch = decode_batch(record.body, &mut scratch);
-                batch.is_ok_and(|batch| batch.commands.iter().all(|(_, it)| it.never_adds()))
+                let transaction = decode_transaction(record.body, &mut scratch);
+                transaction.is_ok_and(|transaction| {
+                    transaction.commands.iter().all(|(_, it)| it.never_adds())
+                })
             }
             Kind::Read | Kind::DropTable | Kind::Collect | Kind::TimeMark | Kind::SetTime => true,
             Kind::CreateTable => false,

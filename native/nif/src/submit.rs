@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock};
 use todana_command::{
-    Command, FORMAT_MIN, LoggedBatch, Player, Refusal, Status, Tape, own_units,
+    Command, FORMAT_MIN, LoggedTransaction, Player, Refusal, Status, Tape, own_units,
     units_of_optimistic_commit,
 };
 use todana_group::record::TableOptions;
@@ -168,9 +168,9 @@ impl Records<'_> {
     }
 
     /// Adds commands that are one step.
-    pub(crate) fn put_batch(&mut self, batch: &LoggedBatch<'_>) {
+    pub(crate) fn put_batch(&mut self, batch: &LoggedTransaction<'_>) {
         if self.admit(units_of_optimistic_commit(batch.watches.len(), batch.commands.len())) {
-            record::put_batch(&mut self.bytes, self.home, &batch.watches, &batch.commands);
+            record::put_transaction(&mut self.bytes, self.home, &batch.watches, &batch.commands);
             let formats = batch.commands.iter().map(|(_, command)| command.format());
             self.format = self.format.max(formats.max().unwrap_or(FORMAT_MIN));
             self.count += 1;
@@ -422,7 +422,7 @@ fn expired(player: &mut Player, changed: Answer) -> Answer {
 /// Of a batch: the first of its commands that failed, if any did.
 fn committed(env: RawEnv, player: &mut Player) -> Raw {
     let mut answers = Answers::default();
-    match player.next_batch(&mut answers, |_, _| ()) {
+    match player.next_transaction(&mut answers, |_, _| ()) {
         Some(Status::Done) => match answers.failure() {
             None => atoms::ok().as_c_arg(),
             Some(error) => reply::failed(env, reply::reason(error)),

@@ -382,7 +382,7 @@ mod tests {
         }
         assert!(values.remove(0).is_none(), "a small entry cannot be lent");
         let mut encoder = Encoder::new(&mut out, false, 1_000);
-        encoder.spliced_bytes_min = super::super::tail::BATCH_VALUE_BYTES_MIN;
+        encoder.spliced_bytes_min = super::super::tail::TRANSACTION_VALUE_BYTES_MIN;
         assert!(!encoder.shares(255) && encoder.shares(256));
         for value in values.into_iter().flatten() {
             let range = 0..value.len();

@@ -51,12 +51,12 @@ pub(super) fn may_write<H: Host>(name: Name, arguments: &[&[u8]], host: &H) -> b
 
 #[cold]
 fn hold<H: Host>(state: &mut State, name: Name, arguments: &[&[u8]], host: &H) -> bool {
-    let queued = state.transaction.as_ref().filter(|_| name == Name::Exec);
+    let queued = state.queued.as_ref().filter(|_| name == Name::Exec);
     let may_write = may_write(name, arguments, host) || queued.is_some_and(|it| it.may_write);
     let Some(until_ms) = host.held_until_ms(may_write) else {
         return false;
     };
-    let is_queued = state.transaction.is_some() && name != Name::Exec;
+    let is_queued = state.queued.is_some() && name != Name::Exec;
     let is_exempt = matches!(name, Name::ClientPause | Name::ClientUnpause);
     if is_queued || is_exempt || host.is_playing() || state.begun.is_some() {
         return false;

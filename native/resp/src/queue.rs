@@ -7,11 +7,11 @@ use super::table::Name;
 use crate::Host;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
-use todana_command::{BATCH_UNITS_MAX, Command, Watch, watch};
+use todana_command::{Command, TRANSACTION_UNITS_MAX, Watch, watch};
 use todana_table::Absence;
 
 /// Maximum number of words of all commands between MULTI and EXEC. Each is a unit of work.
-pub(super) const QUEUED_WORDS_MAX: usize = BATCH_UNITS_MAX as usize;
+pub(super) const QUEUED_WORDS_MAX: usize = TRANSACTION_UNITS_MAX as usize;
 
 /// Maximum number of keys that a client watches. Watching a key takes about a microsecond, and so
 /// does the end of the watch.
@@ -39,7 +39,7 @@ const WATCH_BYTES: usize = size_of::<Watch>() + 2 * size_of::<Arc<[u8]>>() + 32 
 
 /// Commands queued since MULTI, with copies of their arguments.
 #[derive(Debug, Default)]
-pub(super) struct Transaction {
+pub(super) struct QueuedCommands {
     /// All arguments, one after another.
     pub(super) bytes: Vec<u8>,
     /// The end of each argument.
@@ -52,7 +52,7 @@ pub(super) struct Transaction {
     pub(super) broken: bool,
 }
 
-impl Transaction {
+impl QueuedCommands {
     pub(super) fn arguments(&self) -> Vec<&[u8]> {
         let mut start = 0;
         let slice = |&end: &usize| &self.bytes[std::mem::replace(&mut start, end)..end];
@@ -116,7 +116,7 @@ pub(super) fn too_many_watched() -> Failure {
 
 /// How EXEC handles a queued command.
 pub(super) enum Part<'a> {
-    /// A command of the batch, and whether its reply is in RESP3.
+    /// A command of the transaction, and whether its reply is in RESP3.
     Store(ReplyFormat, bool),
     /// Its arguments, or its password, are wrong.
     Fail(Failure),

@@ -46,7 +46,7 @@ pub(super) fn respond<H: Host>(
     }
     let flow = match admitted(state, name, arguments, length, host) {
         Ok(name) if monitor::is_held(state, name, arguments, host) => Flow::Continue,
-        Ok(name) if state.transaction.is_some() && !name.spec().is(IMMEDIATE) => {
+        Ok(name) if state.queued.is_some() && !name.spec().is(IMMEDIATE) => {
             match state.queue(name, arguments, host) {
                 Ok(()) => encoder.simple("QUEUED"),
                 Err(failure) => {
@@ -121,7 +121,7 @@ fn admitted<H: Host>(
         return Err((Some(name), "NOAUTH Authentication required.".into()));
     }
     channels::admit(state, name).map_err(|failure| (Some(name), failure))?;
-    if state.transaction.is_some() && spec.is(NO_MULTI) {
+    if state.queued.is_some() && spec.is(NO_MULTI) {
         return Err((Some(name), "ERR Command not allowed inside a transaction".into()));
     }
     let key_bytes_max = host.limits().key_bytes_max;

@@ -55,7 +55,7 @@ impl<H: Host> Advance<H> for RespSession {
             if ahead.is_empty() && parser.is_idle() {
                 ahead.read(rest, bounds, requests_left);
                 let keys = ahead.first_keys();
-                if keys.len() > 1 && state.authenticated && state.transaction.is_none() {
+                if keys.len() > 1 && state.authenticated && state.queued.is_none() {
                     prefetch(host.databases(), state.database, &keys);
                 }
             }

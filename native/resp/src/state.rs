@@ -2,7 +2,7 @@
 
 use super::encoder::Encoder;
 use super::flow::Flow;
-use super::queue::{Transaction, Watches};
+use super::queue::{QueuedCommands, Watches};
 use super::tail::Tail;
 use crate::{Host, Publishing};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(super) struct State {
     /// Whether the client has subscriptions.
     pub(super) is_subscribed: bool,
     /// Commands queued since MULTI.
-    pub(super) transaction: Option<Transaction>,
+    pub(super) queued: Option<QueuedCommands>,
     pub(super) watches: Watches,
     /// Whether the session executes its own commands of a transaction, which must not wait.
     pub(super) is_in_exec: bool,
@@ -145,7 +145,7 @@ impl State {
     /// Bytes that it holds between turns.
     #[inline]
     pub(super) fn held_bytes(&self) -> usize {
-        self.transaction.as_ref().map_or(0, Transaction::held_bytes)
+        self.queued.as_ref().map_or(0, QueuedCommands::held_bytes)
             + self.watches.held_bytes()
             + self.begun.as_ref().map_or(0, Unfinished::held_bytes)
             + self.tail.as_ref().map_or(0, Tail::held_bytes)

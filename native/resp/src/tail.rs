@@ -14,8 +14,8 @@ use std::collections::VecDeque;
 use todana_command::KEPT_BYTES_MIN;
 use todana_protocol::Splice;
 
-/// Values of this length and more are not copied while a batch holds its locks.
-pub(super) const BATCH_VALUE_BYTES_MIN: usize = 256;
+/// Values of this length and more are not copied while a transaction holds its locks.
+pub(super) const TRANSACTION_VALUE_BYTES_MIN: usize = 256;
 
 /// Most values for which a turn checks whether the table still has them.
 const VALUES_LOOKED_AT_MAX: usize = 4_096;

@@ -69,7 +69,7 @@ impl State {
     /// CLIENT CACHING is about the next command, or the next transaction.
     #[cold]
     pub(super) fn end_caching(&mut self, name: Option<Name>) {
-        if name != Some(Name::Client) && self.transaction.is_none() && self.begun.is_none() {
+        if name != Some(Name::Client) && self.queued.is_none() && self.begun.is_none() {
             self.tracks.iter_mut().for_each(|tracks| tracks.is_chosen = false);
         }
     }

@@ -8,8 +8,8 @@ use super::error_code::ErrorCode;
 use super::flow::Flow;
 use super::latency::observe;
 use super::queue::{
-    ARGUMENT_BYTES, COMMAND_BYTES, Part, QUEUED_WORDS_MAX, Transaction, WATCHED_KEYS_MAX, Watches,
-    too_many_watched,
+    ARGUMENT_BYTES, COMMAND_BYTES, Part, QUEUED_WORDS_MAX, QueuedCommands, WATCHED_KEYS_MAX,
+    Watches, too_many_watched,
 };
 use super::reply::Formatted;
 use super::reply_format::{FULL, ReplyFormat};
@@ -17,13 +17,13 @@ use super::request::{self, Pairs, Request, pairs};
 use super::spec::DENYOOM;
 use super::state::{State, Unfinished};
 use super::table::Name;
-use super::tail::{BATCH_VALUE_BYTES_MIN, Tail};
+use super::tail::{TRANSACTION_VALUE_BYTES_MIN, Tail};
 use super::work::Work;
 use super::{monitor, scripts, source, turns};
 use crate::Host;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use todana_command::{Batch, Command, Context, Inadmissible, prefetch};
+use todana_command::{Command, Context, Inadmissible, Transaction, prefetch};
 use todana_protocol::{Ran, Splice};
 use todana_table::PREFETCH_KEYS_MAX;
 
@@ -47,20 +47,20 @@ impl State {
         arguments: &[&[u8]],
         host: &H,
     ) -> Result<(), Failure> {
-        let Some(transaction) = &mut self.transaction else { return Ok(()) };
-        if transaction.broken {
+        let Some(queued) = &mut self.queued else { return Ok(()) };
+        if queued.broken {
             // EXEC will be refused, so nothing needs to be queued.
             return Ok(());
         }
         let of_argument = |argument: &&[u8]| argument.len() + ARGUMENT_BYTES;
         let bytes = COMMAND_BYTES + arguments.iter().map(of_argument).sum::<usize>();
-        let held = transaction.held_bytes() + self.watches.held_bytes();
+        let held = queued.held_bytes() + self.watches.held_bytes();
         let full = || host.databases().table(self.database).is_full();
         if full() && (name.spec().is(DENYOOM) || begins_with_room(name, arguments, host)) {
-            transaction.broken = true;
+            queued.broken = true;
             return Err(FULL.into());
         }
-        let refusal = if transaction.ends.len() + arguments.len() > QUEUED_WORDS_MAX {
+        let refusal = if queued.ends.len() + arguments.len() > QUEUED_WORDS_MAX {
             Some(format!("ERR more than {QUEUED_WORDS_MAX} words in queued commands").into())
         } else if held.saturating_add(bytes) > host.limits().queued_bytes_max {
             Some("ERR queued commands take too many bytes".into())
@@ -68,16 +68,16 @@ impl State {
             None
         };
         if let Some(refusal) = refusal {
-            *transaction = Transaction { broken: true, ..Transaction::default() };
+            *queued = QueuedCommands { broken: true, ..QueuedCommands::default() };
             return Err(refusal);
         }
         for argument in arguments {
-            transaction.bytes.extend_from_slice(argument);
-            transaction.ends.push(transaction.bytes.len());
+            queued.bytes.extend_from_slice(argument);
+            queued.ends.push(queued.bytes.len());
         }
-        transaction.commands.push((name, arguments.len()));
-        transaction.may_write |= monitor::may_write(name, arguments, host);
-        host.client().queued.store(transaction.commands.len(), Relaxed);
+        queued.commands.push((name, arguments.len()));
+        queued.may_write |= monitor::may_write(name, arguments, host);
+        host.client().queued.store(queued.commands.len(), Relaxed);
         Ok(())
     }
 
@@ -97,15 +97,15 @@ impl State {
             let text = [b"EXECABORT Transaction discarded because of: ", reason].concat();
             return encoder.error(&text);
         }
-        if let Some(transaction) = &mut self.transaction {
-            transaction.broken = true;
+        if let Some(queued) = &mut self.queued {
+            queued.broken = true;
         }
         encoder.error(&failure);
     }
 
     /// Drops the queued commands and the watched keys.
     pub(super) fn forget<H: Host>(&mut self, host: &H) {
-        self.transaction = None;
+        self.queued = None;
         self.watches = Watches::default();
         host.client().queued.store(usize::MAX, Relaxed);
         host.client().watched.store(0, Relaxed);
@@ -114,16 +114,16 @@ impl State {
 
 impl<H: Host> Call<'_, '_, H> {
     pub(super) fn multi(&mut self) -> Done {
-        if self.state.transaction.is_some() {
+        if self.state.queued.is_some() {
             return Err("ERR MULTI calls can not be nested".into());
         }
-        self.state.transaction = Some(Transaction::default());
+        self.state.queued = Some(QueuedCommands::default());
         self.host.client().queued.store(0, Relaxed);
         self.ok()
     }
 
     pub(super) fn discard(&mut self) -> Done {
-        if self.state.transaction.is_none() {
+        if self.state.queued.is_none() {
             return Err("ERR DISCARD without MULTI".into());
         }
         self.state.forget(self.host);
@@ -131,7 +131,7 @@ impl<H: Host> Call<'_, '_, H> {
     }
 
     pub(super) fn watch(&mut self) -> Done {
-        if self.state.transaction.is_some() {
+        if self.state.queued.is_some() {
             return Err("ERR WATCH inside MULTI is not allowed".into());
         }
         let database = self.state.database;
@@ -161,26 +161,26 @@ impl<H: Host> Call<'_, '_, H> {
     }
 
     pub(super) fn exec(&mut self) -> Done {
-        let Some(transaction) = self.state.transaction.take() else {
+        let Some(queued) = self.state.queued.take() else {
             return Err("ERR EXEC without MULTI".into());
         };
         let watches = std::mem::take(&mut self.state.watches);
-        let done = self.exec_queued(&transaction, &watches);
+        let done = self.exec_queued(&queued, &watches);
         if let Some(Unfinished::Commit { .. } | Unfinished::Paused) = self.state.begun {
             // EXEC runs again when the log has committed it, or when it is its turn.
-            (self.state.transaction, self.state.watches) = (Some(transaction), watches);
+            (self.state.queued, self.state.watches) = (Some(queued), watches);
         }
         done
     }
 
-    fn exec_queued(&mut self, transaction: &Transaction, watches: &Watches) -> Done {
-        if transaction.broken {
+    fn exec_queued(&mut self, queued: &QueuedCommands, watches: &Watches) -> Done {
+        if queued.broken {
             self.state.forget(self.host);
             let text = "EXECABORT Transaction discarded because of previous errors.";
             return Err(text.into());
         }
-        let arguments = transaction.arguments();
-        let requests = requests(&transaction.commands, &arguments);
+        let arguments = queued.arguments();
+        let requests = requests(&queued.commands, &arguments);
         let paired: Vec<Pairs<'_>> = requests.iter().map(paired).collect();
         source::begin(self.state, &*self.host);
         let mut sources: Vec<Option<Arc<[u8]>>> = Vec::with_capacity(requests.len());
@@ -189,8 +189,8 @@ impl<H: Host> Call<'_, '_, H> {
         }
         let (parts, commands) = self.parts(&requests, &paired, &sources);
         let other_units = self.units_of_own(&requests, &parts);
-        let batch = Batch { watches: &watches.list, commands: &commands, other_units };
-        if !turns::may_execute(&batch, self.host) {
+        let transaction = Transaction { watches: &watches.list, commands: &commands, other_units };
+        if !turns::may_execute(&transaction, self.host) {
             self.state.begun = Some(Unfinished::Paused);
             return Ok(Flow::Continue);
         }
@@ -199,7 +199,7 @@ impl<H: Host> Call<'_, '_, H> {
                 self.state.track(*name, arguments, self.host);
             }
         }
-        let executed = self.execute(&batch, &parts);
+        let executed = self.execute(&transaction, &parts);
         self.host.end_work();
         let executed = match executed {
             Ran::Submitted | Ran::Later => return Ok(self.state.begins_commit(false)),
@@ -237,7 +237,7 @@ impl<H: Host> Call<'_, '_, H> {
     }
 
     /// Builds the commands, with the database and the protocol version that SELECT and HELLO among
-    /// them set. Returns the batch's commands with their databases, and the parts.
+    /// them set. Returns the transaction's commands with their databases, and the parts.
     fn parts<'a, 'b: 'a>(
         &mut self,
         requests: &[(Name, &'b [&'b [u8]])],
@@ -277,11 +277,11 @@ impl<H: Host> Call<'_, '_, H> {
         (parts, commands)
     }
 
-    /// Runs the batch. Returns the replies, and for each its end and whether it is an error; `None`
-    /// if a watched key has changed.
+    /// Runs the transaction. Returns the replies, and for each its end and whether it is an error;
+    /// `None` if a watched key has changed.
     fn execute(
         &mut self,
-        batch: &Batch<'_>,
+        transaction: &Transaction<'_>,
         parts: &[Part<'_>],
     ) -> Ran<Result<Option<Replies>, Inadmissible>> {
         let formats = parts.iter().filter_map(|part| match part {
@@ -297,7 +297,7 @@ impl<H: Host> Call<'_, '_, H> {
         let now_ms = self.host.records_ms(self.state.database);
         let resp3 = self.encoder.resp3;
         let mut encoder = Encoder::new(&mut replies.bytes, resp3, room);
-        encoder.spliced_bytes_min = BATCH_VALUE_BYTES_MIN;
+        encoder.spliced_bytes_min = TRANSACTION_VALUE_BYTES_MIN;
         let ends = &mut replies.ends;
         let each = |reply: &mut Formatted<'_, Encoder<'_>>, index: usize| {
             let encoder = &mut *reply.sink;
@@ -309,7 +309,7 @@ impl<H: Host> Call<'_, '_, H> {
         };
         let format = ReplyFormat::Plain;
         let reply = &mut Formatted { sink: &mut encoder, format, now_ms };
-        match self.host.run_batch(batch, context, reply, each) {
+        match self.host.run_transaction(transaction, context, reply, each) {
             Ran::Done(Ok(true)) => {}
             Ran::Done(Ok(false)) => return Ran::Done(Ok(None)),
             Ran::Done(Err(why)) => return Ran::Done(Err(why)),
@@ -399,7 +399,7 @@ fn aborted(why: Inadmissible) -> Failure {
     format!("EXECABORT Transaction discarded because of: {reason}").into()
 }
 
-/// The replies of a batch.
+/// The replies of a transaction.
 #[derive(Default)]
 struct Replies {
     bytes: Vec<u8>,

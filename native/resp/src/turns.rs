@@ -5,7 +5,7 @@
 //! long. A script for the log takes no time here.
 
 use crate::Host;
-use todana_command::{Batch, LONG_UNITS, Script, probable_script_units, probable_units};
+use todana_command::{LONG_UNITS, Script, Transaction, probable_script_units, probable_units};
 
 /// Whether a script may run now.
 pub(super) fn may_run<H: Host>(database: usize, script: &Script<'_>, host: &mut H) -> bool {
@@ -19,10 +19,10 @@ pub(super) fn may_run<H: Host>(database: usize, script: &Script<'_>, host: &mut 
 
 /// Whether a transaction may be executed now. One for the log is work here too, since this node
 /// admits it.
-pub(super) fn may_execute<H: Host>(batch: &Batch<'_>, host: &mut H) -> bool {
+pub(super) fn may_execute<H: Host>(transaction: &Transaction<'_>, host: &mut H) -> bool {
     if host.is_playing() {
         return true;
     }
-    let units = probable_units(batch, host.databases(), LONG_UNITS);
+    let units = probable_units(transaction, host.databases(), LONG_UNITS);
     host.begin_work(units >= LONG_UNITS)
 }

@@ -2,7 +2,7 @@
 //!
 //! They hold no lock, but their event loop serves no other client meanwhile. They count towards the
 //! same limit as the commands on records, in the same units of a quarter of a microsecond
-//! ([`BATCH_UNITS_MAX`](todana_command::BATCH_UNITS_MAX)):
+//! ([`TRANSACTION_UNITS_MAX`](todana_command::TRANSACTION_UNITS_MAX)):
 //!
 //! | of a command | units |
 //! |---|---|

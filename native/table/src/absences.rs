@@ -321,8 +321,8 @@ mod tests {
             });
             while !writer.is_finished() {
                 if let Seen::Absent(absence) = table.see(b"k", NOW_MS) {
-                    // Read under the lock, as batches do: the creation of a visible entry must have
-                    // been counted.
+                    // Read under the lock, as transactions do: the creation of a visible entry must
+                    // have been counted.
                     let locked = table.lock([&b"k"[..]], NOW_MS);
                     let present = locked.read(b"k", NOW_MS, |entry| entry.is_some());
                     assert!(!(present && absence.lasts()));

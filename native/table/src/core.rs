@@ -24,7 +24,7 @@ use crate::ordered::Ordered;
 use crate::range::KeyOrder;
 use crate::reaper;
 use crate::removals::Removals;
-use crate::reservation::{BatchRoom, Reserved};
+use crate::reservation::{Reserved, ReservedRoom};
 use crate::shard::{NEVER_MS, Shard, Shards};
 use crate::snapshot::Abandonment;
 
@@ -307,11 +307,11 @@ impl Core {
 
     /// Accounts for a write that may exceed a limit at which other writes are refused. An entry
     /// that alone exceeds a limit enforced by eviction is still refused: otherwise everything else
-    /// would be evicted for it, in vain. The limits are those of the batch, if there is one.
+    /// would be evicted for it, in vain. The limits are those of the transaction, if there is one.
     #[inline(never)]
     pub(crate) fn charge_anyway(
         &self,
-        room: Option<&BatchRoom>,
+        room: Option<&ReservedRoom>,
         change: Change,
         entry_bytes: i64,
     ) -> Result<(), Full> {

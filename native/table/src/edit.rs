@@ -15,7 +15,8 @@
 //! Large edits ([`LOCKED_BYTES_MAX`]) of any kind are drafts as well: the spare capacity behind the
 //! end is claimed and written without the lock, too.
 //!
-//! A batch ([`Locked`](crate::Locked)) holds its locks throughout, so it makes copies under them.
+//! A transaction ([`Locked`](crate::Locked)) holds its locks throughout, so it makes copies under
+//! them.
 //!
 //! Every edit makes a new entry with a new version.
 

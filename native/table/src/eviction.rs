@@ -75,7 +75,7 @@ struct Victim {
     rank: (bool, u8, u64),
 }
 
-/// What a call or a batch wrote, and when.
+/// What a call or a transaction wrote, and when.
 #[derive(Clone, Copy)]
 pub(crate) struct Written {
     pub(crate) first_version: u64,
@@ -421,7 +421,7 @@ mod tests {
         let [own, _sibling] = siblings(64 * MIB, 64 * MIB, MIB, 71 * MIB);
         assert_eq!(refused(&own, 8 * MIB), [true; 2]);
         assert_eq!(wanted(&own), [0, 8 * MIB]);
-        // A write that never fits requests nothing, nor does a batch whose writes never fit
+        // A write that never fits requests nothing, nor does a transaction whose writes never fit
         // together.
         let (bytes, largest_bytes) = (65 << 20, 1 << 20);
         let growth = Growth { entries: 65, bytes, largest_bytes };

@@ -196,8 +196,8 @@ impl Maximum {
 }
 
 /// The limits that apply to one operation: those of the table and that of its budget, read once. A
-/// batch uses the same ones from the reservation to the last write, because limits that changed
-/// between them would refuse a write in the middle of the batch.
+/// transaction uses the same ones from the reservation to the last write, because limits that
+/// changed between them would refuse a write in the middle of the transaction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LimitsRead {
     pub(crate) entries: Maximum,

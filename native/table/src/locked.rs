@@ -17,7 +17,7 @@ use crate::prefetch::{self, Ahead};
 use crate::range::{KeyOrder, NotOrdered, Walk, Walked};
 use crate::readers;
 use crate::reaper;
-use crate::reservation::{BatchRoom, Growth};
+use crate::reservation::{Growth, ReservedRoom};
 use crate::scan;
 use crate::shard::{Records, Shards};
 use crate::table::find_live;
@@ -39,16 +39,16 @@ pub struct Locked<'a> {
     is_cleared: bool,
     /// In shard order; if all are held, the position is the shard.
     held: Vec<Held<'a>>,
-    /// Read once for all shards: a snapshot contains all of the batch or nothing.
+    /// Read once for all shards: a snapshot contains all of the transaction or nothing.
     snapshot: u32,
     garbage: RefCell<Garbage>,
     written: Cell<Option<Written>>,
     order: RefCell<OrderChanges>,
-    room: BatchRoom,
+    room: ReservedRoom,
 }
 
-/// Pending changes of the table's order when the batch ends: a walk, which takes no lock, must not
-/// miss a key that the batch takes out and puts back.
+/// Pending changes of the table's order when the transaction ends: a walk, which takes no lock,
+/// must not miss a key that the transaction takes out and puts back.
 #[derive(Default)]
 struct OrderChanges {
     /// Keys whose entries were taken out.
@@ -57,8 +57,9 @@ struct OrderChanges {
     cleared: bool,
 }
 
-/// Large entries that a batch replaces go to the reaper at once, up to this many bytes. Beyond that
-/// the batch frees them itself, so that no batch makes garbage faster than it is freed.
+/// Large entries that a transaction replaces go to the reaper at once, up to this many bytes.
+/// Beyond that the transaction frees them itself, so that no transaction makes garbage faster than
+/// it is freed.
 const REAPED_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 #[derive(Default)]
@@ -97,7 +98,7 @@ impl<'a> Locked<'a> {
         let held = wanted.into_iter().map(hold).collect();
         let snapshot = core.running_snapshot();
         let (garbage, written, order) = (RefCell::default(), Cell::new(None), RefCell::default());
-        let room = BatchRoom::new(core.limits_now());
+        let room = ReservedRoom::new(core.limits_now());
         Locked { core, shards, is_cleared, held, snapshot, garbage, written, order, room }
     }
 
@@ -141,7 +142,7 @@ impl<'a> Locked<'a> {
     }
 
     /// The length to which a value of `len` bytes, which has just grown, may grow before it has to
-    /// move again. The result is certain if the batch has reserved room for it
+    /// move again. The result is certain if the transaction has reserved room for it
     /// ([`grown_entry_bytes`]).
     ///
     /// [`grown_entry_bytes`]: crate::grown_entry_bytes
@@ -149,7 +150,7 @@ impl<'a> Locked<'a> {
         Core::grown_length(&self.room.limits, len)
     }
 
-    /// Frees large entries, or hands them to the reaper, before the batch ends, since it may
+    /// Frees large entries, or hands them to the reaper, before the transaction ends, since it may
     /// replace many.
     fn dispose(&self, entries: Vec<EntryBox>) {
         if entries.is_empty() {
@@ -352,12 +353,12 @@ impl Keyspace for Locked<'_> {
         self.room.limits.may_refuse(largest_bytes)
     }
 
-    /// Ensures that writes up to this growth, from now to the end of the batch, find room; what the
-    /// batch has reserved and not used is part of it. Other writers cannot take the room meanwhile,
-    /// and the end of the batch returns what it did not use. Room that the batch itself makes by
-    /// removals does not count. The limits are those of the moment when the table was locked, for
-    /// the reservation and for the writes: a limit that is lowered meanwhile refuses no write, and
-    /// the table may exceed it by what the batch adds.
+    /// Ensures that writes up to this growth, from now to the end of the transaction, find room;
+    /// what the transaction has reserved and not used is part of it. Other writers cannot take the
+    /// room meanwhile, and the end of the transaction returns what it did not use. Room that the
+    /// transaction itself makes by removals does not count. The limits are those of the moment when
+    /// the table was locked, for the reservation and for the writes: a limit that is lowered
+    /// meanwhile refuses no write, and the table may exceed it by what the transaction adds.
     ///
     /// An error means that the reservation is unchanged.
     fn reserve(&self, growth: Growth) -> Result<(), Full> {

@@ -1,10 +1,10 @@
 //! Observers of a table: every change is reported, in the order of each key.
 //!
 //! [`Writer`](crate::writer::Writer) and [`Core::clear_locked`] are the only code that changes an
-//! index, so they report every change, whatever caused it: commands, batches, expiry, eviction and
-//! clears. A change is reported while its shard is locked (a clear: all shards), so events of one
-//! key arrive in the order of its changes, and an event of a clear separates what came before from
-//! what came after. Events of different keys have no order.
+//! index, so they report every change, whatever caused it: commands, transactions, expiry, eviction
+//! and clears. A change is reported while its shard is locked (a clear: all shards), so events of
+//! one key arrive in the order of its changes, and an event of a clear separates what came before
+//! from what came after. Events of different keys have no order.
 //!
 //! A table without observers pays for a load and a branch per change. The flag is in the cache line
 //! of [`Core::snapshot`], which every writer reads in any case.
@@ -13,8 +13,8 @@
 //! bound what it keeps by bytes instead of by events; a reader of the table gets the present value,
 //! without a copy if it is large.
 //!
-//! An observer that was added between two operations sees every change of the later one. A batch
-//! that is in progress meanwhile may be observed in part.
+//! An observer that was added between two operations sees every change of the later one. A
+//! transaction that is in progress meanwhile may be observed in part.
 
 use std::fmt;
 use std::sync::Arc;

@@ -11,7 +11,7 @@
 //! first add and then check the sum of both gauges: at least one of them sees the other, and takes
 //! back what it added.
 //!
-//! Limits may change at any time. A batch reads them once, when it has its locks
+//! Limits may change at any time. A transaction reads them once, when it has its locks
 //! ([`LimitsRead`]): it decides by them what to reserve, and its writes are charged by them.
 //! Otherwise a limit that was lowered or introduced after the reservation would refuse some of the
 //! writes.
@@ -71,16 +71,16 @@ pub(crate) struct Reserved {
     pub(crate) bytes: AtomicI64,
 }
 
-/// The limits of a batch, and what it has reserved and not used; `None` before it reserved.
+/// The limits of a transaction, and what it has reserved and not used; `None` before it reserved.
 #[derive(Debug)]
-pub(crate) struct BatchRoom {
+pub(crate) struct ReservedRoom {
     pub(crate) limits: LimitsRead,
     pub(crate) left: Cell<Option<Change>>,
 }
 
-impl BatchRoom {
-    pub(crate) fn new(limits: LimitsRead) -> BatchRoom {
-        BatchRoom { limits, left: Cell::default() }
+impl ReservedRoom {
+    pub(crate) fn new(limits: LimitsRead) -> ReservedRoom {
+        ReservedRoom { limits, left: Cell::default() }
     }
 }
 
@@ -177,13 +177,13 @@ impl Core {
         }
     }
 
-    /// Accounts for a write of a batch. Whatever exceeds its reservation is charged like other
-    /// writes, by the limits of the batch.
+    /// Accounts for a write of a transaction. Whatever exceeds its reservation is charged like
+    /// other writes, by the limits of the transaction.
     pub(crate) fn charge_reserved(
         &self,
         change: Change,
         entry_bytes: i64,
-        room: &BatchRoom,
+        room: &ReservedRoom,
     ) -> Result<(), Full> {
         if !room.limits.any() {
             self.add(change);
@@ -332,7 +332,8 @@ mod tests {
                 for key in &keys[..3] {
                     put(&step, key, &[7; 100]).expect("room that was reserved");
                 }
-                step.reserve(growth(1, 100)).expect("the limits of the batch are the earlier ones");
+                step.reserve(growth(1, 100))
+                    .expect("the limits of the transaction are the earlier ones");
                 step.update(&keys[0], NOW_MS, |record| {
                     let expires = Meta { expires_at_ms: Some(NOW_MS + 1), ..Meta::default() };
                     record.set_meta(expires).expect("it is there").expect("not refused");

@@ -6,8 +6,8 @@
 //! 1. A snapshot begins by storing a new number in `Core::snapshot`. That store is the point in
 //!    time.
 //! 2. A writer reads the number once, after it has taken all locks it needs (one shard's, or a
-//!    batch's). If the number is that of a snapshot for which a shard is not preserved yet, the
-//!    writer first copies the shard's pointers ([`Kept`]).
+//!    transaction's). If the number is that of a snapshot for which a shard is not preserved yet,
+//!    the writer first copies the shard's pointers ([`Kept`]).
 //! 3. An entry that is removed while its shard is preserved and not visited moves to the shard's
 //!    limbo instead of being freed, unless it is younger than the copy.
 //! 4. A clear hands the snapshot the whole index of a shard, whether its pointers were copied or
@@ -20,8 +20,8 @@
 //! waits for that writer; so the first write may be ordered before the point and the second after
 //! it. A visit cannot miss the first write, since it takes the same lock. Causality is kept: a
 //! thread that has seen (through a lock) the effect of a write with the new number reads the new
-//! number too. A batch reads the number once for all its shards, so the snapshot contains all of
-//! the batch or nothing.
+//! number too. A transaction reads the number once for all its shards, so the snapshot contains all
+//! of the transaction or nothing.
 //!
 //! If the table has a limit, the memory that a snapshot keeps is bounded ([`Core::keep`]). A writer
 //! that would keep too much resets the number. The snapshot finds this out in its next step.

@@ -83,7 +83,7 @@ impl Table {
         Locked::some(&self.core, keys, now_ms)
     }
 
-    /// Locks every shard, for commands that see the whole table inside a batch.
+    /// Locks every shard, for commands that see the whole table inside a transaction.
     pub fn lock_all(&self, now_ms: u64) -> Locked<'_> {
         Locked::all(&self.core, now_ms)
     }

@@ -19,7 +19,7 @@ use crate::observers::EventKind;
 use crate::ordered;
 use crate::reaper::INLINE_BYTES_MAX;
 use crate::removals::Removals;
-use crate::reservation::BatchRoom;
+use crate::reservation::ReservedRoom;
 use crate::shard::{Records, Shards};
 
 /// Why an entry is removed.
@@ -97,9 +97,9 @@ pub(crate) struct Writer<'a> {
     pub(crate) records: &'a mut Records,
     /// The snapshot that was running when the locks were taken, 0 for none.
     pub(crate) snapshot: u32,
-    /// The limits and the reserved room of the enclosing batch; `None` for a write that stands
-    /// alone.
-    pub(crate) room: Option<&'a BatchRoom>,
+    /// The limits and the reserved room of the enclosing transaction; `None` for a write that
+    /// stands alone.
+    pub(crate) room: Option<&'a ReservedRoom>,
     /// What the writes added, less what they replaced.
     pub(crate) grown: Change,
     /// Large entries that were removed, to be dropped after the lock is released.

@@ -419,7 +419,7 @@ fn a_later_schedule_replaces_a_pending_one() {
 }
 
 #[test]
-fn a_batch_begins_with_a_due_clear() {
+fn a_transaction_begins_with_a_due_clear() {
     let table = table();
     fill(&table, 0..100, b"old");
     table.schedule_clear(NOW_MS + 1);
@@ -453,7 +453,7 @@ fn a_clear_that_becomes_due_waits_for_the_locks() {
 }
 
 #[test]
-fn batches_hold_several_keys_and_several_tables() {
+fn transactions_hold_several_keys_and_several_tables() {
     let (a, b) = (table(), table());
     let (in_a, in_b) = (a.lock([&b"x"[..], b"y", b"x"], NOW_MS), b.lock([&b"x"[..]], NOW_MS));
     set(&in_a, b"x", b"1");
@@ -509,11 +509,11 @@ fn a_panic_in_a_closure_leaves_the_shard_usable_and_unchanged() {
     let look =
         std::panic::AssertUnwindSafe(|| table.read_in_place(b"k", NOW_MS, |_| panic!("in a read")));
     assert!(std::panic::catch_unwind(look).is_err());
-    let batch = std::panic::AssertUnwindSafe(|| {
+    let transaction = std::panic::AssertUnwindSafe(|| {
         let _locked = table.lock_all(NOW_MS);
-        panic!("in a batch");
+        panic!("in a transaction");
     });
-    assert!(std::panic::catch_unwind(batch).is_err());
+    assert!(std::panic::catch_unwind(transaction).is_err());
     assert_eq!(get(&table, b"k").as_deref(), Some(&b"v"[..]));
     assert_eq!((table.len(), table.bytes()), (1, bytes));
 }
@@ -628,7 +628,7 @@ fn a_lowered_limit_is_reached_in_steps() {
     assert!((left - 500..left).contains(&table.len()), "a sweep continues");
     while table.sweep(NOW_MS, 1).1 {}
     assert_eq!(table.len(), 2_000);
-    // A large batch, and large values, make room for all that they add.
+    // A large transaction, and large values, make room for all that they add.
     table.set_limits(Limits { bytes_max: Some(200_000), ..Limits::default() });
     for round in 0..20u32 {
         let locked = table.lock_all(NOW_MS);
@@ -662,7 +662,7 @@ fn evicting_tables_keep_their_limits_and_their_last_write() {
 }
 
 #[test]
-fn batches_evict_when_they_end() {
+fn transactions_evict_when_they_end() {
     let limits = Limits { entries_max: Some(10), ..Limits::default() };
     let table = Table::new(Options { limits, shards: Some(4), ..Options::default() });
     fill(&table, 0..10, b"v");

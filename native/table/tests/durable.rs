@@ -163,7 +163,7 @@ fn a_key_counts_as_created_by_what_was_removed() {
     assert!(remove(&table, b"other"));
     assert!(table.created_since(b"k", first - 1));
     assert!(!table.created_since(b"k", first));
-    // By a batch, seen from within.
+    // By a transaction, seen from within.
     {
         let locked = table.lock([&b"k"[..]], NOW_MS);
         let seen = table.version();

@@ -124,7 +124,7 @@ fn operate(table: &Table, operation: u8, key: u8, number: u16, now_ms: &mut u64)
             });
         }
         11 => {
-            // As a batch that renames, with one key that is written twice.
+            // As a transaction that renames, with one key that is written twice.
             let step = table.lock([&name[..], &other[..]], *now_ms);
             let moved = step.update(&name, *now_ms, |record| record.remove());
             if moved {

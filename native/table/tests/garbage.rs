@@ -85,13 +85,13 @@ fn taking_all_entries_out_takes_one_step_per_shard() {
 
         let table = filled(order);
         table.schedule_clear(NOW_MS + 1);
-        assert_bounded("a batch that finds a clear due", || {
+        assert_bounded("a transaction that finds a clear due", || {
             drop(table.lock([&b"key"[..]], NOW_MS + 1));
         });
 
         let table = filled(order);
         let locked = table.lock_all(NOW_MS);
-        assert_bounded("a clear in a batch", || {
+        assert_bounded("a clear in a transaction", || {
             locked.clear();
             drop(locked);
         });

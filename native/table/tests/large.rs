@@ -1,4 +1,4 @@
-//! The memory that batches of writes to large values take while they run.
+//! The memory that transactions of writes to large values take while they run.
 //!
 //! Alone in its process, because it counts what the whole process allocates.
 
@@ -52,12 +52,12 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// The most bytes allocated at any time while a batch ran, beyond those before it.
-fn peak(table: &Table, batch: impl FnOnce(&todana_table::Locked<'_>)) -> usize {
+/// The most bytes allocated at any time while a transaction ran, beyond those before it.
+fn peak(table: &Table, transaction: impl FnOnce(&todana_table::Locked<'_>)) -> usize {
     let locked = table.lock_all(NOW_MS);
     let before = LIVE.load(SeqCst);
     PEAK.store(before, SeqCst);
-    batch(&locked);
+    transaction(&locked);
     PEAK.load(SeqCst) - before
 }
 
@@ -79,7 +79,7 @@ fn edit(space: &impl Keyspace, key: &[u8], edit: Edit<'_>) {
 }
 
 #[test]
-fn a_batch_that_extends_a_value_keeps_one_copy() {
+fn a_transaction_that_extends_a_value_keeps_one_copy() {
     let _turn = TURN.lock();
     let table = table();
     let peak = peak(&table, |locked| {
@@ -90,7 +90,7 @@ fn a_batch_that_extends_a_value_keeps_one_copy() {
 }
 
 #[test]
-fn a_batch_that_copies_a_value_repeatedly_shares_it() {
+fn a_transaction_that_copies_a_value_repeatedly_shares_it() {
     let _turn = TURN.lock();
     let table = table();
     let peak = peak(&table, |locked| {
@@ -107,7 +107,7 @@ fn a_batch_that_copies_a_value_repeatedly_shares_it() {
 }
 
 #[test]
-fn a_batch_that_replaces_large_values_keeps_few_of_them() {
+fn a_transaction_that_replaces_large_values_keeps_few_of_them() {
     let _turn = TURN.lock();
     let table = table();
     let value = vec![2; VALUE_BYTES];

@@ -302,7 +302,7 @@ fn the_order_takes_memory_only_for_present_keys() {
 }
 
 #[test]
-fn a_batch_walks_over_its_own_changes() {
+fn a_transaction_walks_over_its_own_changes() {
     let table = lexical();
     fill(&table, &["a", "b", "c"]);
     let locked = table.lock_all(NOW_MS);
@@ -320,7 +320,7 @@ fn a_batch_walks_over_its_own_changes() {
 }
 
 #[test]
-fn a_batch_without_an_order_walks_too() {
+fn a_transaction_without_an_order_walks_too() {
     let table = unordered();
     (0..100u32).for_each(|number| set(&table, number.to_string().as_bytes()));
     let whole = keys(&table, ALL, false);
@@ -329,7 +329,7 @@ fn a_batch_without_an_order_walks_too() {
 
 #[test]
 #[should_panic(expected = "walk sees the whole table")]
-fn a_batch_of_some_keys_cannot_walk() {
+fn a_transaction_of_some_keys_cannot_walk() {
     let table = lexical();
     let locked = table.lock([&b"a"[..]], NOW_MS);
     drop(locked.walk(&Walk::default(), NOW_MS, |_| ()));

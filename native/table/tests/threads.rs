@@ -114,7 +114,7 @@ fn readers_see_only_complete_writes_during_all_other_operations() {
             shared.iter().for_each(|shared| assert_whole(&shared.entry()));
         }
     };
-    let batch = |dice: &mut Dice| {
+    let transaction = |dice: &mut Dice| {
         let keys: Vec<[u8; 8]> = (0..KEYS / 500).map(|_| dice.roll(KEYS).to_le_bytes()).collect();
         sibling.prefetch(&[&keys[0], &keys[1]]);
         let locked = table.lock(keys.iter().map(<[u8; 8]>::as_slice), now());
@@ -149,7 +149,7 @@ fn readers_see_only_complete_writes_during_all_other_operations() {
     together(vec![
         Box::new(read),
         Box::new(read),
-        Box::new(batch),
+        Box::new(transaction),
         Box::new(walk),
         Box::new(snapshot),
         Box::new(|dice| write(sibling, dice, KEYS, now())),
@@ -214,7 +214,7 @@ fn in_place_readers_see_only_complete_writes_during_all_other_operations() {
         write_lent(table, dice, KEYS, now());
         thread::yield_now();
     };
-    let batch = |dice: &mut Dice| {
+    let transaction = |dice: &mut Dice| {
         let names = [(); 4].map(|()| dice.roll(KEYS).to_le_bytes());
         let locked = table.lock(names.iter().map(<[u8; 8]>::as_slice), now());
         for name in &names {
@@ -251,7 +251,7 @@ fn in_place_readers_see_only_complete_writes_during_all_other_operations() {
         Box::new(read),
         Box::new(read),
         Box::new(change),
-        Box::new(batch),
+        Box::new(transaction),
         Box::new(whole),
     ]);
     assert_sums(table);
@@ -337,7 +337,7 @@ fn transfer(table: &Table, dice: &mut Dice) {
 }
 
 #[test]
-fn a_clear_cancelled_while_a_batch_applies_it_affects_no_later_operation() {
+fn a_clear_cancelled_while_a_transaction_applies_it_affects_no_later_operation() {
     let table = &Table::new(Options { shards: Some(4), ..Options::default() });
     let key = &b"key"[..];
     let put = || {
@@ -366,7 +366,7 @@ fn a_clear_cancelled_while_a_batch_applies_it_affects_no_later_operation() {
 }
 
 #[test]
-fn a_snapshot_contains_all_of_a_batch_or_nothing() {
+fn a_snapshot_contains_all_of_a_transaction_or_nothing() {
     let table = &Table::new(Options { shards: Some(64), ..Options::default() });
     for account in 0..ACCOUNTS {
         let put = |record: &mut todana_table::LockedKey<'_>| {

@@ -334,8 +334,8 @@ pub(crate) fn bit_fields<K: Keyspace, R: Reply>(
     }
 }
 
-/// BITFIELD outside a batch. Fields that lie far apart are written one after the other, with the
-/// lock held until the end.
+/// BITFIELD outside a transaction. Fields that lie far apart are written one after the other, with
+/// the lock held until the end.
 pub(super) fn alone<T: Target, R: Reply>(
     target: &T,
     key: &[u8],

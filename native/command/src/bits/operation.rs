@@ -13,7 +13,7 @@ use todana_table::{Filling, Full, Keyspace, Meta, WrongKind};
 pub(crate) const LOCKED_BYTES_MAX: usize = 1 << 20;
 
 /// Bytes of sources from which on a command that is one step is refused: in the log, and in a
-/// batch (which has a lower limit of work). They take some hundred milliseconds.
+/// transaction (which has a lower limit of work). They take some hundred milliseconds.
 pub(crate) const STEP_BYTES_MAX: usize = 256 << 20;
 
 /// Bytes of sources that one slice combines: about a millisecond.

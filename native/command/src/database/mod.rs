@@ -16,7 +16,7 @@ use crate::sizes::Room;
 use crate::{Error, Reply};
 use todana_table::{KeyRange, Walk};
 
-/// The answer of a command that only a batch executes, because it concerns more than a table.
+/// The answer of a command that only a transaction executes, because it concerns more than a table.
 fn across<R: Reply>(reply: &mut R) {
     reply.error(Error::NoSuchDatabase);
 }
@@ -171,7 +171,7 @@ commands! {
 
         /// A step of a walk over the database in order. The step may end before `count` if it holds
         /// many bytes, or has skipped thousands of keys (because they have expired, or a prefix is
-        /// not found at once). In a batch it ends after a thousand skipped keys, with
+        /// not found at once). In a transaction it ends after a thousand skipped keys, with
         /// `error(TooManyKeys)` if it found none before. Reply: `slice(key after which to continue,
         /// n)`, then n times `key` (or `record` with `values`); `error(NotOrdered)`.
         40 Range {
@@ -192,7 +192,7 @@ commands! {
             brings: Brings::Nothing,
             units: |table| {
                 let records = (count as u64).saturating_mul(2);
-                table.visits(records.saturating_add(range::BATCH_SPARE_KEYS))
+                table.visits(records.saturating_add(range::TRANSACTION_SPARE_KEYS))
             },
             room: Room::Nothing,
             foresee: |_| {},

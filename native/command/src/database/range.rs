@@ -4,8 +4,8 @@ use crate::database::page::{EARLY_ENDS_MAX, Page, WALK_BYTES_MAX};
 use crate::{Error, Reply};
 use todana_table::{Keyspace, NotOrdered, Walk, Walked};
 
-/// Keys that RANGE may skip in a batch, in which it cannot continue later.
-pub(super) const BATCH_SPARE_KEYS: u64 = 1_024;
+/// Keys that RANGE may skip in a transaction, in which it cannot continue later.
+pub(super) const TRANSACTION_SPARE_KEYS: u64 = 1_024;
 
 /// RANGE, PREFIX, `mio:range-search`, Kyoto's cursors and searches. The caller asks for at least
 /// one key: a step without a key after which to continue means the end.

@@ -13,9 +13,10 @@ pub(super) fn count<K: Keyspace, R: Reply>(space: &K, now_ms: u64, reply: &mut R
 /// shard, two or three milliseconds.
 pub(super) const RECORDS_MAX: usize = 4_096;
 
-/// Most steps of comparing and copying keys in a batch for each record, and the most beyond that.
-const BATCH_RECORD_STEPS: usize = 1_024;
-const BATCH_STEPS: usize = 1 << 18;
+/// Most steps of comparing and copying keys in a transaction for each record, and the most beyond
+/// that.
+const TRANSACTION_RECORD_STEPS: usize = 1_024;
+const TRANSACTION_STEPS: usize = 1 << 18;
 
 /// SCAN, `todana:scan`. Returns the cursor of the table unchanged. A page ends before its count if
 /// it has enough bytes or has visited enough records.
@@ -38,14 +39,14 @@ pub(super) fn scan<K: Keyspace, R: Reply>(
 }
 
 /// Collects all keys at once, for callers that hold the locks or block no other client. `None` if
-/// the keys are so long that a batch may not compare all of them.
+/// the keys are so long that a transaction may not compare all of them.
 fn collected<K: Keyspace>(
     space: &K,
     mut collection: Collection,
     now_ms: u64,
 ) -> Option<(u64, Page)> {
     let records = usize::try_from(space.len()).unwrap_or(usize::MAX).min(collection.left());
-    let steps = records.saturating_mul(BATCH_RECORD_STEPS).saturating_add(BATCH_STEPS);
+    let steps = records.saturating_mul(TRANSACTION_RECORD_STEPS).saturating_add(TRANSACTION_STEPS);
     let done = collection.collect(space, usize::MAX, steps, now_ms);
     done.then(|| collection.end())
 }

@@ -209,7 +209,7 @@ commands! {
             alone: [by_keys],
             run: |space, context, reply| match database {
                 None => records::copy(space, from, to, replace, context.now_ms, reply),
-                // A batch copies across databases.
+                // A transaction copies across databases.
                 Some(_) => reply.error(Error::NoSuchDatabase),
             },
         }
@@ -233,7 +233,7 @@ commands! {
             slices: [never],
             alone: [by_keys],
             run: |_, _, reply| {
-                // A batch moves across databases.
+                // A transaction moves across databases.
                 reply.error(Error::NoSuchDatabase);
             },
         }

@@ -73,7 +73,7 @@ commands! {
                 let words = script.words.iter().map(|word| word.len()).max().unwrap_or(0);
                 Brings::Part(words.max(script.source.len()))
             },
-            // Its own work is bounded by its steps, which all scripts of a batch share.
+            // Its own work is bounded by its steps, which all scripts of a transaction share.
             units: |_| units_of_script(script),
             room: Room::Nothing,
             // Nobody knows what it writes. Its writes take room that was reserved for commands
@@ -82,7 +82,7 @@ commands! {
             slices: [never],
             alone: [by_keys],
             run: |_, _, reply| {
-                // A batch runs it, because only that knows the interpreter.
+                // A transaction runs it, because only that knows the interpreter.
                 reply.error(Error::NoSuchDatabase);
             },
         }

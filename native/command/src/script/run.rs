@@ -1,7 +1,7 @@
 //! Scripts: a program that executes commands on keys which it has declared.
 //!
-//! A script runs like a batch: with the locks of all its keys held, as one step. This crate knows
-//! no language. It locks the keys, calls the [`Interpreter`] of the databases, executes the
+//! A script runs like a transaction: with the locks of all its keys held, as one step. This crate
+//! knows no language. It locks the keys, calls the [`Interpreter`] of the databases, executes the
 //! commands that this asks for, provided that they name declared keys only, and undoes them all if
 //! the interpreter had to stop the script in the middle.
 //!

@@ -20,8 +20,8 @@ use todana_table::{Keyspace, WrongKind};
 
 /// Most words of all rows: two values of 5.7 KiB, or one of 512 KiB and one of 64 bytes.
 const WORDS_MAX: usize = 1 << 19;
-/// The same in a batch, which holds locks meanwhile: two values of 512 bytes.
-pub(crate) const BATCH_WORDS_MAX: usize = 1 << 12;
+/// The same in a transaction, which holds locks meanwhile: two values of 512 bytes.
+pub(crate) const TRANSACTION_WORDS_MAX: usize = 1 << 12;
 
 const WORD_BITS: usize = u64::BITS as usize;
 
@@ -73,14 +73,14 @@ pub(crate) fn alone<T: Target, R: Reply>(
 }
 
 /// The same with the locks held, on short values.
-pub(crate) fn in_batch<K: Keyspace, R: Reply>(
+pub(crate) fn in_transaction<K: Keyspace, R: Reply>(
     space: &K,
     keys: [&[u8]; 2],
     want: LcsWant,
     now_ms: u64,
     reply: &mut R,
 ) {
-    longest_common(Values::read(space, keys, now_ms), want, BATCH_WORDS_MAX, reply);
+    longest_common(Values::read(space, keys, now_ms), want, TRANSACTION_WORDS_MAX, reply);
 }
 
 fn longest_common<R: Reply>(

@@ -21,7 +21,7 @@ use crate::scope::{Keys, Scope};
 use crate::sizes::Room;
 use crate::{Condition, Expires, Increment, LcsWant, Origin, Set, Side};
 
-/// The units of LCS, whose values have a limit of their own in a batch.
+/// The units of LCS, whose values have a limit of their own in a transaction.
 const LCS_UNITS: u64 = 256;
 /// Length of the longest text that INCRBYFLOAT stores; other counters are shorter.
 const NUMBER_BYTES_MAX: usize = 5 * 1_024;
@@ -120,7 +120,7 @@ commands! {
         }
 
         /// Longest common subsequence of two values (Redis' LCS). The product of their lengths is
-        /// at most 2^25, which takes up to ten milliseconds; in a batch 2^18. Reply: `bytes`,
+        /// at most 2^25, which takes up to ten milliseconds; in a transaction 2^18. Reply: `bytes`,
         /// `integer`, `matches`, or `error(ValueTooLarge)`.
         7 Lcs { keys: [&'a [u8]; 2], want: LcsWant } => {
             format: 1,
@@ -138,7 +138,7 @@ commands! {
             slices: [never],
             alone: [|target, context, reply| lcs::alone(target, keys, want, context.now_ms, reply)],
             run: |space, context, reply| {
-                lcs::in_batch(space, keys, want, context.now_ms, reply);
+                lcs::in_transaction(space, keys, want, context.now_ms, reply);
             },
         }
 

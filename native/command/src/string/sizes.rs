@@ -1,4 +1,5 @@
-//! How commands on strings change the sizes of records, for the commands behind them in a batch.
+//! How commands on strings change the sizes of records, for the commands behind them in a
+//! transaction.
 
 use crate::sizes::{Changed, Sizes, Written};
 use crate::string::pairs::Pairs;

@@ -1,19 +1,19 @@
-//! Admission of batches: the bound on their work, and room for all their writes.
+//! Admission of transactions: the bound on their work, and room for all their writes.
 
 use crate::recorder::{Answer, Recorder, Store};
 use proptest::prelude::*;
 use std::sync::Arc;
 use todana_command::{
-    BATCH_UNITS_MAX, Batch, BitsCommand, Command, Condition, DatabaseCommand, Databases, Delta,
-    Error, Expires, Inadmissible, Increment, Initial, KeyCommand, LcsWant, Set, Side,
-    StringCommand, Unit, execute_batch, watch,
+    BitsCommand, Command, Condition, DatabaseCommand, Databases, Delta, Error, Expires,
+    Inadmissible, Increment, Initial, KeyCommand, LcsWant, Set, Side, StringCommand,
+    TRANSACTION_UNITS_MAX, Transaction, Unit, execute_transaction, watch,
 };
 use todana_table::{Budget, Growth, Keyspace, Limits, Meta, Options, WhenFull, entry_bytes};
 
 fn run(store: &Store, commands: &[(usize, Command<'_>)]) -> Result<Vec<Answer>, Inadmissible> {
     let mut recorder = Recorder::default();
-    let batch = Batch { other_units: 0, watches: &[], commands };
-    execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {})?;
+    let transaction = Transaction { other_units: 0, watches: &[], commands };
+    execute_transaction(&store.databases, &transaction, store.context(), &mut recorder, |_, _| {})?;
     Ok(recorder.answers)
 }
 
@@ -43,7 +43,7 @@ fn too_much(store: &Store, command: &Command<'_>, count: usize) {
 #[test]
 fn commands_on_single_keys_are_a_unit_each() {
     let store = Store::new();
-    let most = usize::try_from(BATCH_UNITS_MAX).unwrap();
+    let most = usize::try_from(TRANSACTION_UNITS_MAX).unwrap();
     for command in [
         Command::String(StringCommand::Get { key: b"k" }),
         Command::String(StringCommand::Set(Set::new(b"k", b"v"))),
@@ -60,15 +60,16 @@ fn commands_on_single_keys_are_a_unit_each() {
     let watched: Vec<_> = (0..most / 2).map(watch).collect();
     let get = [(0, Command::String(StringCommand::Get { key: b"k" }))];
     for (commands, admitted) in [(&get[..0], Ok(true)), (&get, Err(Inadmissible::TooMuchWork))] {
-        let batch = Batch { other_units: 0, watches: &watched, commands };
+        let transaction = Transaction { other_units: 0, watches: &watched, commands };
         let (mut recorder, context) = (Recorder::default(), store.context());
-        let done = execute_batch(&store.databases, &batch, context, &mut recorder, |_, _| {});
+        let done =
+            execute_transaction(&store.databases, &transaction, context, &mut recorder, |_, _| {});
         assert_eq!(done, admitted);
     }
 }
 
 #[test]
-fn a_database_that_the_batch_itself_uses_is_not_cleared_for_nothing() {
+fn a_database_that_the_transaction_itself_uses_is_not_cleared_for_nothing() {
     let store = Store { databases: Databases::with_options(&Options::default()), ..Store::new() };
     let (set, get) = (
         Command::String(StringCommand::Set(Set::new(b"k", b"v"))),
@@ -289,7 +290,7 @@ fn bytes_count_those_of_arguments_and_those_that_are_found() {
 }
 
 #[test]
-fn a_long_subsequence_is_an_error_of_its_own_in_a_batch() {
+fn a_long_subsequence_is_an_error_of_its_own_in_a_transaction() {
     let mut store = Store::new();
     let values = [512, 513, 32 << 10].map(|length| "x".repeat(length));
     for (key, value) in ["a", "b", "c"].iter().zip(&values) {
@@ -333,9 +334,14 @@ fn large_values_are_replied_by_handles() {
     ];
     for (commands, kept) in [(&commands[..1], 0), (&commands[1..2], 1), (&commands[2..], 3)] {
         let mut recorder = Recorder::default();
-        let batch = Batch { other_units: 0, watches: &[], commands };
-        let done =
-            execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {});
+        let transaction = Transaction { other_units: 0, watches: &[], commands };
+        let done = execute_transaction(
+            &store.databases,
+            &transaction,
+            store.context(),
+            &mut recorder,
+            |_, _| {},
+        );
         assert_eq!((done, recorder.kept), (Ok(true), kept));
     }
     let range = |end| Command::String(StringCommand::GetRange { key: b"large", start: 0, end });
@@ -352,9 +358,10 @@ fn room_for(bytes: u64) -> Store {
     Store { databases, value_bytes_max: 1 << 30, ..Store::new() }
 }
 
-/// The limits change after the batch was admitted, and before its first write or its second one.
+/// The limits change after the transaction was admitted, and before its first write or its second
+/// one.
 #[test]
-fn limits_that_change_during_a_batch_refuse_none_of_its_commands() {
+fn limits_that_change_during_a_transaction_refuse_none_of_its_commands() {
     let when_full = WhenFull::Refuse;
     let few = Limits { entries_max: Some(1), when_full, ..Limits::default() };
     let small = Limits { bytes_max: Some(200), ..Limits::default() };
@@ -380,13 +387,18 @@ fn limits_that_change_during_a_batch_refuse_none_of_its_commands() {
     {
         let store = room_for(room);
         let (table, mut recorder) = (store.databases.table(0), Recorder::default());
-        let batch = Batch { other_units: 0, watches: &[], commands: &commands };
-        let done =
-            execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, at| {
+        let transaction = Transaction { other_units: 0, watches: &[], commands: &commands };
+        let done = execute_transaction(
+            &store.databases,
+            &transaction,
+            store.context(),
+            &mut recorder,
+            |_, at| {
                 if at == index {
                     table.set_limits(lowered);
                 }
-            });
+            },
+        );
         assert_eq!(done, Ok(true));
         let failed = |answer: &Answer| matches!(answer, Answer::Error(_) | Answer::Refused(_));
         assert!(!recorder.answers.iter().any(failed), "{:?}", recorder.answers);
@@ -395,7 +407,7 @@ fn limits_that_change_during_a_batch_refuse_none_of_its_commands() {
             assert_eq!(table.len(), 5, "a limit that refuses writes removes nothing");
             let more =
                 run(&store, &[(0, Command::String(StringCommand::Set(Set::new(b"f", b"4"))))]);
-            assert_eq!(more, Err(Inadmissible::Full), "the next batch has the new limits");
+            assert_eq!(more, Err(Inadmissible::Full), "the next transaction has the new limits");
         }
     }
 }
@@ -420,7 +432,7 @@ fn where_there_is_room_for_half_nothing_is_done() {
     // Other records of the same lengths replace them.
     assert_eq!(run(&store, &[&sets[..8], &sets[..8]].concat()).map(|it| it.len()), Ok(16));
     assert_eq!(run(&store, &sets[8..9]), Err(Inadmissible::Full));
-    // Room that the batch itself frees does not count.
+    // Room that the transaction itself frees does not count.
     let commands = [(0, Command::Key(KeyCommand::Delete { keys: &[b"10"] })), sets[8].clone()];
     assert_eq!(run(&store, &commands), Err(Inadmissible::Full));
     assert_eq!(store.databases.table(0).len(), 8);
@@ -530,18 +542,18 @@ fn command(numbers: (u8, u8, u8, usize)) -> (usize, Command<'static>) {
 }
 
 proptest! {
-    /// An admitted batch finds room, and returns the room that it does not use.
+    /// An admitted transaction finds room, and returns the room that it does not use.
     #[test]
     fn no_admitted_command_fails_for_want_of_room(
         room in 1_000u64..200_000,
-        batches in prop::collection::vec(
+        transactions in prop::collection::vec(
             prop::collection::vec(any::<(u8, u8, u8, usize)>(), 1..12), 1..12),
     ) {
         let store = room_for(room);
         let bytes = |store: &Store| {
             store.databases.tables().iter().map(|table| table.bytes()).sum::<u64>()
         };
-        for numbers in batches {
+        for numbers in transactions {
             let commands: Vec<_> = numbers.into_iter().map(command).collect();
             let before = bytes(&store);
             match run(&store, &commands) {

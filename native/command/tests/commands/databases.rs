@@ -3,8 +3,8 @@
 use crate::recorder::{Answer, Recorder, Store, value};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use todana_command::{
-    Batch, Command, DatabaseCommand, ExpireWhen, Expires, KeyCommand, Place, Set, StringCommand,
-    execute, execute_batch, execute_on, take, watch,
+    Command, DatabaseCommand, ExpireWhen, Expires, KeyCommand, Place, Set, StringCommand,
+    Transaction, execute, execute_on, execute_transaction, take, watch,
 };
 use todana_table::{Entry, Keyspace, Limits, LockedKey, Meta, Options, Table, WhenFull};
 
@@ -29,10 +29,19 @@ fn a_database_that_does_not_exist_is_an_error_everywhere() {
         for database in [16, usize::MAX] {
             assert_eq!(store.run_in(database, command.clone()), error, "{command:?}");
             let mut recorder = Recorder::default();
-            let batch =
-                Batch { other_units: 0, watches: &[], commands: &[(database, command.clone())] };
+            let transaction = Transaction {
+                other_units: 0,
+                watches: &[],
+                commands: &[(database, command.clone())],
+            };
             let context = store.context();
-            let done = execute_batch(&store.databases, &batch, context, &mut recorder, |_, _| {});
+            let done = execute_transaction(
+                &store.databases,
+                &transaction,
+                context,
+                &mut recorder,
+                |_, _| {},
+            );
             assert_eq!(done, Ok(true));
             assert_eq!(recorder.answers, std::slice::from_ref(&error), "{command:?}");
         }
@@ -43,9 +52,15 @@ fn a_database_that_does_not_exist_is_an_error_everywhere() {
     let copy = Command::Key(KeyCommand::Copy { from: b"k", to: b"l", database: Some(99), replace });
     assert_eq!(store.run(copy), error);
     let watched = [watch(&store.databases, 16, b"k", store.now_ms)];
-    let batch = Batch { other_units: 0, watches: &watched, commands: &[] };
+    let transaction = Transaction { other_units: 0, watches: &watched, commands: &[] };
     let mut recorder = Recorder::default();
-    let done = execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {});
+    let done = execute_transaction(
+        &store.databases,
+        &transaction,
+        store.context(),
+        &mut recorder,
+        |_, _| {},
+    );
     assert_eq!(done, Ok(true));
 }
 
@@ -91,16 +106,22 @@ fn a_clear_takes_the_place_of_one_to_come() {
 }
 
 #[test]
-fn a_clear_in_a_batch_can_wait_for_its_time() {
+fn a_clear_in_a_transaction_can_wait_for_its_time() {
     let mut store = Store::new();
     let at_ms = Some(store.now_ms + 1_000);
     let commands = [
         (0, Command::Database(DatabaseCommand::Clear { at_ms })),
         (0, Command::String(StringCommand::Set(Set::new(b"k", b"v")))),
     ];
-    let batch = Batch { other_units: 0, watches: &[], commands: &commands };
+    let transaction = Transaction { other_units: 0, watches: &[], commands: &commands };
     let mut recorder = Recorder::default();
-    let done = execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {});
+    let done = execute_transaction(
+        &store.databases,
+        &transaction,
+        store.context(),
+        &mut recorder,
+        |_, _| {},
+    );
     assert_eq!(done, Ok(true));
     assert_eq!(recorder.answers, [Answer::Done, Answer::Stored]);
     assert_eq!(store.get("k").as_deref(), Some("v"));
@@ -120,11 +141,16 @@ fn a_swapped_in_data_set_is_never_missed() {
         execute(&store.databases, database, &command, store.context(), &mut recorder);
         recorder.answers
     };
-    let batch = move |commands: &[(usize, Command<'_>)]| {
+    let transaction = move |commands: &[(usize, Command<'_>)]| {
         let mut recorder = Recorder::default();
-        let batch = Batch { other_units: 0, watches: &[], commands };
-        let done =
-            execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {});
+        let transaction = Transaction { other_units: 0, watches: &[], commands };
+        let done = execute_transaction(
+            &store.databases,
+            &transaction,
+            store.context(),
+            &mut recorder,
+            |_, _| {},
+        );
         assert_eq!(done, Ok(true));
         recorder.answers
     };
@@ -143,9 +169,11 @@ fn a_swapped_in_data_set_is_never_missed() {
             }),
             scope.spawn(move || {
                 while !stop.load(SeqCst) {
-                    // In a batch, which sees one map of the databases throughout.
-                    let answers =
-                        batch(&[(0, get.clone()), (0, Command::Database(DatabaseCommand::Count))]);
+                    // In a transaction, which sees one map of the databases throughout.
+                    let answers = transaction(&[
+                        (0, get.clone()),
+                        (0, Command::Database(DatabaseCommand::Count)),
+                    ]);
                     assert_eq!(answers, [value("v"), Answer::Integer(1)]);
                 }
             }),
@@ -160,7 +188,7 @@ fn a_swapped_in_data_set_is_never_missed() {
                 run(0, swap);
                 run(1, clear);
             } else {
-                batch(&[(0, swap), (1, clear)]);
+                transaction(&[(0, swap), (1, clear)]);
             }
         }
         stop.store(true, SeqCst);

@@ -1,4 +1,4 @@
-//! Batches in the log of durable databases.
+//! Transactions in the log of durable databases.
 
 use crate::access::{State, states};
 use crate::recorder::{Answer, Recorder, Store, value};
@@ -6,11 +6,12 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use todana_command::testing::{Dice, KEYS};
 use todana_command::{
-    Batch, Check, Command, Condition, DatabaseCommand, Databases, Error, Expires, Inadmissible,
-    KeyCommand, KeyState, LeaseCommand, LoggedBatch, LoggedSeen, LoggedWatch, OptimisticCommit,
-    Place, Set, Status, StringCommand, Watch, Write, admit_logged_batch, commit, decode_batch,
-    encode_batch, execute_batch, execute_logged_batch, execute_logged_batch_on, is_batch_logged,
-    is_logged, look_up_state, watch,
+    Check, Command, Condition, DatabaseCommand, Databases, Error, Expires, Inadmissible,
+    KeyCommand, KeyState, LeaseCommand, LoggedSeen, LoggedTransaction, LoggedWatch,
+    OptimisticCommit, Place, Set, Status, StringCommand, Transaction, Watch, Write,
+    admit_logged_transaction, commit, decode_transaction, encode_transaction,
+    execute_logged_transaction, execute_logged_transaction_on, execute_transaction, is_logged,
+    is_transaction_logged, look_up_state, watch,
 };
 use todana_table::{Options, Table};
 
@@ -18,30 +19,31 @@ fn set(key: &'static [u8], value: &'static [u8]) -> Command<'static> {
     Command::String(StringCommand::Set(Set::new(key, value)))
 }
 
-/// A batch without other work.
-fn batch<'a>(watches: &'a [Watch], commands: &'a [(usize, Command<'a>)]) -> Batch<'a> {
-    Batch { watches, commands, other_units: 0 }
+/// A transaction without other work.
+fn transaction<'a>(watches: &'a [Watch], commands: &'a [(usize, Command<'a>)]) -> Transaction<'a> {
+    Transaction { watches, commands, other_units: 0 }
 }
 
-/// The watches of a batch and its commands as the bytes of the log; `None` if a watch failed.
-fn logged(batch: &Batch<'_>) -> Option<Vec<u8>> {
-    let watches: Option<Vec<_>> = batch.watches.iter().map(Watch::logged).collect();
+/// The watches of a transaction and its commands as the bytes of the log; `None` if a watch failed.
+fn logged(transaction: &Transaction<'_>) -> Option<Vec<u8>> {
+    let watches: Option<Vec<_>> = transaction.watches.iter().map(Watch::logged).collect();
     let mut bytes = Vec::new();
-    encode_batch(&mut bytes, &watches?, batch.commands);
+    encode_transaction(&mut bytes, &watches?, transaction.commands);
     Some(bytes)
 }
 
-/// Executes a batch as the log does.
+/// Executes a transaction as the log does.
 fn apply(store: &Store, bytes: &[u8]) -> (Status, Vec<Answer>) {
     let mut scratch = Vec::new();
-    let batch = decode_batch(bytes, &mut scratch).expect("a batch");
+    let transaction = decode_transaction(bytes, &mut scratch).expect("a transaction");
     let mut reply = Recorder::default();
     let (databases, context) = (&store.databases, store.context());
-    let status = execute_logged_batch(databases, &batch, context, &mut reply, |_, _| {});
+    let status =
+        execute_logged_transaction(databases, &transaction, context, &mut reply, |_, _| {});
     (status, reply.answers)
 }
 
-fn dice_batch(seed: u64) -> LoggedBatch<'static> {
+fn dice_transaction(seed: u64) -> LoggedTransaction<'static> {
     let mut dice = Dice(seed);
     let watches = (0..dice.below(4))
         .map(|_| {
@@ -61,43 +63,44 @@ fn dice_batch(seed: u64) -> LoggedBatch<'static> {
             (dice.below(20), command)
         })
         .collect();
-    LoggedBatch { watches, commands }
+    LoggedTransaction { watches, commands }
 }
 
-fn encoded(batch: &LoggedBatch<'_>) -> Vec<u8> {
+fn encoded(transaction: &LoggedTransaction<'_>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    encode_batch(&mut bytes, &batch.watches, &batch.commands);
+    encode_transaction(&mut bytes, &transaction.watches, &transaction.commands);
     bytes
 }
 
 proptest! {
     #[test]
-    fn encoded_batches_decode(seed: u64, garbage in vec(any::<u8>(), 1..5)) {
-        let batch = dice_batch(seed);
-        let mut bytes = encoded(&batch);
+    fn encoded_transactions_decode(seed: u64, garbage in vec(any::<u8>(), 1..5)) {
+        let transaction = dice_transaction(seed);
+        let mut bytes = encoded(&transaction);
         let mut scratch = Vec::new();
-        prop_assert_eq!(decode_batch(&bytes, &mut scratch).unwrap(), batch);
+        prop_assert_eq!(decode_transaction(&bytes, &mut scratch).unwrap(), transaction);
         drop(scratch);
         for end in 0..bytes.len() {
-            prop_assert!(decode_batch(&bytes[..end], &mut Vec::new()).is_err(), "{} bytes", end);
+            let broken = decode_transaction(&bytes[..end], &mut Vec::new()).is_err();
+            prop_assert!(broken, "{} bytes", end);
         }
         bytes.extend(garbage);
-        prop_assert!(decode_batch(&bytes, &mut Vec::new()).is_err());
+        prop_assert!(decode_transaction(&bytes, &mut Vec::new()).is_err());
     }
 
     #[test]
-    fn whatever_is_decoded_is_a_batch(seed: u64, at: usize, mut bytes: Vec<u8>, whole: bool) {
+    fn whatever_is_decoded_is_a_transaction(seed: u64, at: usize, mut bytes: Vec<u8>, whole: bool) {
         if whole {
             bytes.insert(0, 1);
         } else {
-            bytes = encoded(&dice_batch(seed));
+            bytes = encoded(&dice_transaction(seed));
             let at = at % (bytes.len() * 8);
             bytes[at / 8] ^= 1 << (at % 8);
         }
-        if let Ok(batch) = decode_batch(&bytes, &mut Vec::new()) {
-            let again = encoded(&batch);
+        if let Ok(transaction) = decode_transaction(&bytes, &mut Vec::new()) {
+            let again = encoded(&transaction);
             let mut scratch = Vec::new();
-            prop_assert_eq!(decode_batch(&again, &mut scratch).unwrap(), batch);
+            prop_assert_eq!(decode_transaction(&again, &mut scratch).unwrap(), transaction);
         }
     }
 }
@@ -169,7 +172,7 @@ fn watch_step(store: &Store, step: &Step, watches: &mut Vec<Watch>) {
 proptest! {
     /// A table in memory counts what happens to watched keys; a durable one knows it from its log.
     #[test]
-    fn a_logged_batch_is_executed_if_one_in_memory_is(steps in steps()) {
+    fn a_logged_transaction_is_executed_if_one_in_memory_is(steps in steps()) {
         let commands = [(0, set(b"result", b"1"))];
         let (mut memory, mut durable) = (Store::new(), Store::durable(|_| true));
         let (mut memory_watches, mut durable_watches) = (Vec::new(), Vec::new());
@@ -177,7 +180,7 @@ proptest! {
         for step in &steps {
             match (step, submitted.is_some()) {
                 (Step::Submit, false) => {
-                    submitted = Some(logged(&batch(&durable_watches, &commands)));
+                    submitted = Some(logged(&transaction(&durable_watches, &commands)));
                 }
                 // The client waits.
                 (Step::Watch(..), true) => {}
@@ -189,13 +192,15 @@ proptest! {
                 }
             }
         }
-        let submitted = submitted.unwrap_or_else(|| logged(&batch(&durable_watches, &commands)));
+        let submitted =
+            submitted.unwrap_or_else(|| logged(&transaction(&durable_watches, &commands)));
         drop(durable_watches);
         let status = submitted.map_or(Status::WatchFailed, |bytes| apply(&durable, &bytes).0);
-        let memory_batch = batch(&memory_watches, &commands);
+        let memory_transaction = transaction(&memory_watches, &commands);
         let (databases, context) = (&memory.databases, memory.context());
         let mut reply = Recorder::default();
-        let executed = execute_batch(databases, &memory_batch, context, &mut reply, |_, _| {});
+        let executed =
+            execute_transaction(databases, &memory_transaction, context, &mut reply, |_, _| {});
         // A clear counts as the removal of every key, also of those that did not exist.
         let cleared = steps.iter().any(|step| matches!(step, Step::Clear(_)));
         if status == Status::Done || !cleared {
@@ -207,10 +212,10 @@ proptest! {
 }
 
 #[test]
-fn a_key_created_and_removed_before_the_log_executes_the_batch_fails_the_watch() {
+fn a_key_created_and_removed_before_the_log_executes_the_transaction_fails_the_watch() {
     let mut store = Store::durable(|_| true);
     let watches = [watch(&store.databases, 0, b"k", store.now_ms)];
-    let bytes = logged(&batch(&watches, &[(0, set(b"r", b"1"))])).expect("the key is absent");
+    let bytes = logged(&transaction(&watches, &[(0, set(b"r", b"1"))])).expect("the key is absent");
     drop(watches);
     store.set("k", "v");
     store.run(Command::Key(KeyCommand::Delete { keys: &[b"k"] }));
@@ -230,12 +235,12 @@ fn a_watch_that_has_failed_is_not_logged() {
 fn a_watch_of_a_database_that_does_not_exist_holds() {
     let store = Store::durable(|_| true);
     let watches = [watch(&store.databases, 99, b"k", store.now_ms)];
-    let bytes = logged(&batch(&watches, &[(0, set(b"r", b"1"))])).expect("nothing changed");
+    let bytes = logged(&transaction(&watches, &[(0, set(b"r", b"1"))])).expect("nothing changed");
     assert_eq!(apply(&store, &bytes), (Status::Done, vec![Answer::Stored]));
 }
 
 #[test]
-fn each_command_of_a_logged_batch_replies_and_a_failed_one_undoes_nothing() {
+fn each_command_of_a_logged_transaction_replies_and_a_failed_one_undoes_nothing() {
     let mut store = Store::durable(|_| true);
     store.set("n", "many");
     let increment = Command::String(StringCommand::IncrementFloat { key: b"n", delta: b"1" });
@@ -244,7 +249,7 @@ fn each_command_of_a_logged_batch_replies_and_a_failed_one_undoes_nothing() {
         (0, increment),
         (0, Command::String(StringCommand::Get { key: b"a" })),
     ];
-    let bytes = logged(&batch(&[], &commands)).expect("no watches");
+    let bytes = logged(&transaction(&[], &commands)).expect("no watches");
     let answers = vec![Answer::Stored, Answer::Error(Error::NotAFloat), value("1")];
     assert_eq!(apply(&store, &bytes), (Status::Done, answers));
 }
@@ -276,7 +281,7 @@ fn commands_across_durable_and_other_databases_change_nothing() {
         let decided = is_logged(&store.databases, database, &command);
         assert_eq!(decided, Err(Error::DifferentDurability), "{command:?}");
         assert_eq!(store.run_in(database, command.clone()), refused);
-        let bytes = logged(&batch(&[], &[(database, command.clone())])).expect("no watches");
+        let bytes = logged(&transaction(&[], &[(database, command.clone())])).expect("no watches");
         assert_eq!(apply(&store, &bytes), (Status::Done, vec![refused]));
         assert_eq!(states(&store.databases, store.now_ms), before, "{command:?}");
         assert_eq!([0, 2].map(|number| store.databases.index(number)), [0, 2]);
@@ -337,10 +342,10 @@ fn all_databases_of_one_durability_are_cleared_together() {
 }
 
 #[test]
-fn a_batch_that_is_logged_concerns_durable_databases_only() {
+fn a_transaction_that_is_logged_concerns_durable_databases_only() {
     let store = Store::durable(|number| number == 0);
     let decide = |watches: &[Watch], commands: &[(usize, Command<'_>)]| {
-        is_batch_logged(&store.databases, &batch(watches, commands))
+        is_transaction_logged(&store.databases, &transaction(watches, commands))
     };
     let (get, refused) =
         (Command::String(StringCommand::Get { key: b"k" }), Err(Inadmissible::DifferentDurability));
@@ -360,10 +365,10 @@ fn a_batch_that_is_logged_concerns_durable_databases_only() {
 }
 
 #[test]
-fn a_batch_is_admitted_where_it_comes_from() {
+fn a_transaction_is_admitted_where_it_comes_from() {
     let store = Store::durable(|_| true);
     let admit = |commands: &[(usize, Command<'_>)]| {
-        admit_logged_batch(&store.databases, &batch(&[], commands), store.context())
+        admit_logged_transaction(&store.databases, &transaction(&[], commands), store.context())
     };
     assert_eq!(admit(&[(0, set(b"k", b"v"))]), Ok(()));
     let keys = vec![&b"k"[..]; 40_000];
@@ -449,8 +454,9 @@ proptest! {
         let optimistic = OptimisticCommit { checks: &checks_of(0), writes: &writes };
         let committed = commit(Place::Database(&memory.databases, 0), &optimistic, now_ms);
         let checks = checks_of(1);
-        let batch = OptimisticCommit { checks: &checks, writes: &writes }.logged(0).expect("small");
-        let bytes = encoded(&batch);
+        let transaction =
+            OptimisticCommit { checks: &checks, writes: &writes }.logged(0).expect("small");
+        let bytes = encoded(&transaction);
         let (status, _) = apply(durable, &bytes);
         prop_assert_eq!(status == Status::Done, committed.is_ok());
         let contents = [&*memory, &*durable].map(|it| contents(&it.databases, context.now_ms));
@@ -464,10 +470,11 @@ fn an_optimistic_commit_on_a_table_that_is_no_database_is_logged_too() {
     let (table, store) = (Table::new(options), Store::new());
     let state = |key: &[u8]| look_up_state(Place::Table(&table), key, store.now_ms, |_| ()).1;
     let run = |checks: &[Check<'_>], writes: &[Write<'_>]| {
-        let batch = OptimisticCommit { checks, writes }.logged(0).expect("small");
+        let transaction = OptimisticCommit { checks, writes }.logged(0).expect("small");
         let mut reply = Recorder::default();
         let each = |_: &mut Recorder, _| {};
-        let status = execute_logged_batch_on(&table, &batch, store.context(), &mut reply, each);
+        let status =
+            execute_logged_transaction_on(&table, &transaction, store.context(), &mut reply, each);
         (status, reply.answers)
     };
     let put = |key: &'static [u8]| Write { key, put: Some((b"1", 0, Expires::Never)) };
@@ -480,12 +487,13 @@ fn an_optimistic_commit_on_a_table_that_is_no_database_is_logged_too() {
     assert_eq!(run(&[seen], &[put(b"b")]), (Status::WatchFailed, vec![]));
     assert_eq!(state(b"b"), KeyState::Absent);
     // Only keys of this table.
-    let batch = LoggedBatch {
+    let transaction = LoggedTransaction {
         watches: vec![],
         commands: vec![(1, set(b"k", b"v")), (0, Command::Database(DatabaseCommand::Count))],
     };
     let (mut reply, each) = (Recorder::default(), |_: &mut Recorder, _| {});
-    let status = execute_logged_batch_on(&table, &batch, store.context(), &mut reply, each);
+    let status =
+        execute_logged_transaction_on(&table, &transaction, store.context(), &mut reply, each);
     let nowhere = Answer::Error(Error::NoSuchDatabase);
     assert_eq!((status, reply.answers), (Status::Done, vec![nowhere.clone(), nowhere]));
 }

@@ -1,8 +1,7 @@
-//! The meaning of each command, by subject, and batches on several threads.
+//! The meaning of each command, by subject, and transactions on several threads.
 
 mod access;
 mod admission;
-mod batch;
 mod bits;
 mod compare;
 mod counters;
@@ -22,3 +21,4 @@ mod replay;
 mod strings;
 mod sweep;
 mod tape;
+mod transactions;

@@ -4,8 +4,8 @@ use crate::recorder::{Answer, Store};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use todana_command::{
-    Batch, Command, Condition, DatabaseCommand, Databases, Error, Expires, KeyCommand,
-    StringCommand, execute_batch, watch,
+    Command, Condition, DatabaseCommand, Databases, Error, Expires, KeyCommand, StringCommand,
+    Transaction, execute_transaction, watch,
 };
 use todana_table::{Budget, Keyspace, Meta, Options, WhenFull, entry_bytes};
 
@@ -38,9 +38,15 @@ fn refused_pairs_leave_no_trace() {
     }
     assert_eq!(store.run(Command::Key(KeyCommand::Expiry { key: b"a" })), Answer::Expiry(None));
     // No watched key has changed.
-    let batch = Batch { other_units: 0, watches: &watched, commands: &[] };
+    let transaction = Transaction { other_units: 0, watches: &watched, commands: &[] };
     let mut recorder = crate::recorder::Recorder::default();
-    let done = execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {});
+    let done = execute_transaction(
+        &store.databases,
+        &transaction,
+        store.context(),
+        &mut recorder,
+        |_, _| {},
+    );
     assert_eq!(done, Ok(true));
     // The room is available to other commands.
     assert_eq!(store.run(set_many(&[a, b], expires)), Answer::Done);
@@ -115,11 +121,17 @@ fn a_key_that_is_named_twice_is_written_once_where_there_is_a_limit() {
             assert_eq!(table.version(), before + 1);
             assert_eq!(store.get("a").map(String::into_bytes).as_deref(), Some(values[1]));
             store.set("a", "0123456789");
-            let batch = [(0, set_many(&pairs, Expires::Never))];
-            let batch = Batch { other_units: 0, watches: &[], commands: &batch };
+            let transaction = [(0, set_many(&pairs, Expires::Never))];
+            let transaction = Transaction { other_units: 0, watches: &[], commands: &transaction };
             let mut recorder = crate::recorder::Recorder::default();
             let context = store.context();
-            let done = execute_batch(&store.databases, &batch, context, &mut recorder, |_, _| {});
+            let done = execute_transaction(
+                &store.databases,
+                &transaction,
+                context,
+                &mut recorder,
+                |_, _| {},
+            );
             assert_eq!((done, recorder.answers), (Ok(true), vec![Answer::Done]));
             store.set("a", "0123456789");
         }

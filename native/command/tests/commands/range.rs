@@ -3,8 +3,8 @@
 use crate::recorder::{Answer, Recorder, Store, value};
 use proptest::prelude::*;
 use todana_command::{
-    Batch, Bound, Command, DatabaseCommand, Error, Expires, KeyRange, Set, StringCommand,
-    execute_batch,
+    Bound, Command, DatabaseCommand, Error, Expires, KeyRange, Set, StringCommand, Transaction,
+    execute_transaction,
 };
 use todana_table::{Comparison, KeyOrder};
 
@@ -158,7 +158,7 @@ fn very_many_keys_that_have_expired_do() {
 }
 
 #[test]
-fn a_batch_passes_over_a_thousand() {
+fn a_transaction_passes_over_a_thousand() {
     let store = with_expired(30_000);
     let after = |after| match range(KeyRange::All) {
         Command::Database(DatabaseCommand::Range { keys, reverse, count, values, .. }) => {
@@ -168,8 +168,14 @@ fn a_batch_passes_over_a_thousand() {
     };
     let commands = [(0, after(None)), (0, after(Some(b"")))];
     let mut recorder = Recorder::default();
-    let batch = Batch { other_units: 0, watches: &[], commands: &commands };
-    let done = execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {});
+    let transaction = Transaction { other_units: 0, watches: &[], commands: &commands };
+    let done = execute_transaction(
+        &store.databases,
+        &transaction,
+        store.context(),
+        &mut recorder,
+        |_, _| {},
+    );
     assert_eq!(done, Ok(true));
     // The first range found a key before the expired records, the second found none.
     let [Answer::Slice(Some(_), 1), Answer::Key(_), Answer::Error(Error::TooManyKeys)] =
@@ -179,7 +185,13 @@ fn a_batch_passes_over_a_thousand() {
     };
     let store = with_expired(500);
     let mut recorder = Recorder::default();
-    let done = execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {});
+    let done = execute_transaction(
+        &store.databases,
+        &transaction,
+        store.context(),
+        &mut recorder,
+        |_, _| {},
+    );
     assert_eq!(done, Ok(true));
     assert_eq!(recorder.answers[..4], slice(None, &["", "a", "b"]));
 }
@@ -218,7 +230,7 @@ fn large_values_end_a_step_early_and_none_is_left_out() {
 }
 
 #[test]
-fn a_batch_sees_what_it_wrote() {
+fn a_transaction_sees_what_it_wrote() {
     let mut store = ordered();
     store.set("b", "1");
     let values = Command::Database(DatabaseCommand::Range {
@@ -234,8 +246,14 @@ fn a_batch_sees_what_it_wrote() {
         (1, range(KeyRange::All)),
     ];
     let mut recorder = Recorder::default();
-    let batch = Batch { other_units: 0, watches: &[], commands: &commands };
-    let done = execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {});
+    let transaction = Transaction { other_units: 0, watches: &[], commands: &commands };
+    let done = execute_transaction(
+        &store.databases,
+        &transaction,
+        store.context(),
+        &mut recorder,
+        |_, _| {},
+    );
     assert_eq!(done, Ok(true));
     let shown = [Answer::Slice(None, 2), value("1"), value("2"), Answer::Slice(None, 0)];
     assert_eq!(recorder.answers[1..], shown);

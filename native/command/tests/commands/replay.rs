@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use todana_command::testing::{Dice, KEYS};
 use todana_command::{
     Access, Check, Command, Context, DATABASES, Databases, KeyCommand, NullReply, OptimisticCommit,
-    Place, Player, Scratch, Set, Side, Status, StringCommand, Tape, Watch, Write, decode_batch,
-    encode_batch, execute, execute_lease_read, execute_logged_batch, look_up_state, watch,
+    Place, Player, Scratch, Set, Side, Status, StringCommand, Tape, Watch, Write,
+    decode_transaction, encode_transaction, execute, execute_lease_read,
+    execute_logged_transaction, look_up_state, watch,
 };
 use todana_table::{Options, Table};
 
@@ -28,7 +29,7 @@ const TIME_MAX_MS: u64 = 400;
 #[derive(Clone, Debug)]
 enum Logged {
     Command(usize, Vec<u8>),
-    Batch(Vec<u8>),
+    Transaction(Vec<u8>),
     /// Removes what has expired in these shards of a table.
     Collect(usize, Range<usize>),
 }
@@ -66,11 +67,11 @@ fn apply(databases: &Databases, entry: &Entry) -> Tape {
                 execute(databases, *database, &command, context, &mut tape);
                 Status::Done
             }
-            Logged::Batch(bytes) => {
+            Logged::Transaction(bytes) => {
                 let mut scratch = Vec::new();
-                let batch = decode_batch(bytes, &mut scratch).expect("a batch");
+                let transaction = decode_transaction(bytes, &mut scratch).expect("a transaction");
                 let each = |tape: &mut Tape, _| tape.next_command();
-                execute_logged_batch(databases, &batch, context, &mut tape, each)
+                execute_logged_transaction(databases, &transaction, context, &mut tape, each)
             }
             Logged::Collect(index, shards) => {
                 databases.tables()[*index].collect(shards.clone(), entry.time_ms);
@@ -87,7 +88,7 @@ fn played(tape: Tape) -> Vec<(Status, Vec<Call>)> {
     let (mut player, mut all) = (Player::new(tape), Vec::new());
     let mut collector = Collector::new();
     let each = |it: &mut Collector, index| it.push(Call::Command(index));
-    while let Some(status) = player.next_batch(&mut collector, each) {
+    while let Some(status) = player.next_transaction(&mut collector, each) {
         let mut calls = collector.take();
         for call in &mut calls {
             if let Call::Lease(_, state) = call {
@@ -181,8 +182,8 @@ fn exec(dice: &mut Dice, watches: &[Watch]) -> Option<Logged> {
     let watches: Option<Vec<_>> = watches.iter().map(Watch::logged).collect();
     let commands: Vec<_> = (0..dice.below(5)).map(|_| (dice.below(USED), command(dice))).collect();
     let mut bytes = Vec::new();
-    encode_batch(&mut bytes, &watches?, &commands);
-    Some(Logged::Batch(bytes))
+    encode_transaction(&mut bytes, &watches?, &commands);
+    Some(Logged::Transaction(bytes))
 }
 
 /// A transaction of an Erlang process.
@@ -194,10 +195,10 @@ fn optimistic_commit(dice: &mut Dice, checks: &[Check<'_>]) -> Logged {
             writes.push(Write { key, put });
         }
     }
-    let batch = OptimisticCommit { checks, writes: &writes }.logged(0).expect("small");
+    let transaction = OptimisticCommit { checks, writes: &writes }.logged(0).expect("small");
     let mut bytes = Vec::new();
-    encode_batch(&mut bytes, &batch.watches, &batch.commands);
-    Logged::Batch(bytes)
+    encode_transaction(&mut bytes, &transaction.watches, &transaction.commands);
+    Logged::Transaction(bytes)
 }
 
 /// What other threads of a node do, until the replica has applied the log: they read, watch, sweep
@@ -292,7 +293,7 @@ fn random_logs_have_all_kinds_of_outcomes() {
         }
     }
     for (what, count) in [
-        ("batches", done),
+        ("transactions", done),
         ("failed watches", failed),
         ("errors", errors),
         ("collected shards", collected),

@@ -1,7 +1,9 @@
 //! Removing expired records.
 
 use crate::recorder::{Answer, Recorder, Store};
-use todana_command::{Batch, Command, DatabaseCommand, Expires, Set, StringCommand, execute_batch};
+use todana_command::{
+    Command, DatabaseCommand, Expires, Set, StringCommand, Transaction, execute_transaction,
+};
 
 /// Twenty records that have expired, and one that has not.
 fn store() -> Store {
@@ -40,15 +42,21 @@ fn a_sweep_of_few_records_reports_that_more_are_due() {
 }
 
 #[test]
-fn a_sweep_in_a_batch_does_nothing() {
+fn a_sweep_in_a_transaction_does_nothing() {
     let store = store();
     let commands = [
         (0, Command::Database(DatabaseCommand::Sweep { work_max: 64 })),
         (0, Command::Database(DatabaseCommand::Count)),
     ];
     let mut recorder = Recorder::default();
-    let batch = Batch { other_units: 0, watches: &[], commands: &commands };
-    let done = execute_batch(&store.databases, &batch, store.context(), &mut recorder, |_, _| {});
+    let transaction = Transaction { other_units: 0, watches: &[], commands: &commands };
+    let done = execute_transaction(
+        &store.databases,
+        &transaction,
+        store.context(),
+        &mut recorder,
+        |_, _| {},
+    );
     assert_eq!(done, Ok(true));
     assert_eq!(recorder.answers, [Answer::Flag(false), Answer::Integer(21)]);
 }

@@ -36,7 +36,7 @@ pub(crate) enum Call {
     Key(Vec<u8>),
     Matches(Vec<LcsSpan>, usize, bool),
     Error(Error),
-    /// Not a method: the next command of a batch begins.
+    /// Not a method: the next command of a transaction begins.
     Command(usize),
 }
 
@@ -304,7 +304,8 @@ fn calls() -> impl Strategy<Value = Call> {
     ]
 }
 
-/// A record of the log: the commands of a batch, each with its calls; one for a single command.
+/// A record of the log: the commands of a transaction, each with its calls; one for a single
+/// command.
 fn parts() -> impl Strategy<Value = (Vec<Vec<Call>>, Status)> {
     use Inadmissible::{Full, TooMuchWork};
     let status = prop_oneof![
@@ -332,7 +333,7 @@ proptest! {
         for (commands, status) in records {
             let each = |it: &mut Collector, index| it.calls.push(Call::Command(index));
             prop_assert!(!player.is_at_end());
-            prop_assert_eq!(player.next_batch(&mut collector, each), Some(status));
+            prop_assert_eq!(player.next_transaction(&mut collector, each), Some(status));
             let mut expected = Vec::new();
             for (index, calls) in commands.into_iter().enumerate() {
                 expected.push(Call::Command(index));

@@ -226,8 +226,8 @@ fn a_batch_is_one_step_if_its_watches_hold() {
         watch(b"b", LoggedSeen::AbsentSince(0)),
         watch(b"c", LoggedSeen::Absent),
     ];
-    record::put_batch(&mut records, 0, &holds, &[set(b"2"), get()]);
-    record::put_batch(&mut records, 0, &holds, &[set(b"3"), get()]);
+    record::put_transaction(&mut records, 0, &holds, &[set(b"2"), get()]);
+    record::put_transaction(&mut records, 0, &holds, &[set(b"3"), get()]);
     let expected = [
         done(&[Call::Stored(1)]),
         done(&[Call::Stored(2), Call::Value(b"2".to_vec())]),
@@ -237,9 +237,9 @@ fn a_batch_is_one_step_if_its_watches_hold() {
 
     let mut records = Vec::new();
     record::put_create_table(&mut records, b"named", &TableOptions::default());
-    record::put_batch(&mut records, 16, &[watch(b"a", LoggedSeen::Absent)], &[set(b"4")]);
-    record::put_batch(&mut records, 16, &[watch(b"b", LoggedSeen::Absent)], &[set(b"5")]);
-    record::put_batch(&mut records, 99, &[], &[set(b"6")]);
+    record::put_transaction(&mut records, 16, &[watch(b"a", LoggedSeen::Absent)], &[set(b"4")]);
+    record::put_transaction(&mut records, 16, &[watch(b"b", LoggedSeen::Absent)], &[set(b"5")]);
+    record::put_transaction(&mut records, 99, &[], &[set(b"6")]);
     let expected = [
         done(&[Call::Integer(16)]),
         done(&[Call::Stored(1)]),

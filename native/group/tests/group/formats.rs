@@ -28,7 +28,7 @@ fn every_kind() -> (Vec<u8>, usize) {
         watch(LoggedSeen::Absent),
     ];
     let delete = Command::Key(KeyCommand::Delete { keys: &[&b"w"[..], b"v"] });
-    record::put_batch(
+    record::put_transaction(
         &mut records,
         0,
         &watches,
@@ -69,7 +69,7 @@ fn script() -> Command<'static> {
 
 fn batch(command: Command<'static>) -> Vec<u8> {
     let mut records = Vec::new();
-    record::put_batch(
+    record::put_transaction(
         &mut records,
         0,
         &[],

@@ -20,7 +20,8 @@ pub(crate) fn play(tape: Tape) -> Vec<Played> {
     let mut player = Player::new(tape);
     std::iter::from_fn(|| {
         let mut calls = Calls(Vec::new());
-        let status = player.next_batch(&mut calls, |calls, index| calls.add("next", &index))?;
+        let status =
+            player.next_transaction(&mut calls, |calls, index| calls.add("next", &index))?;
         Some(Played { calls: calls.0, status })
     })
     .collect()

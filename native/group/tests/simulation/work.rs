@@ -258,7 +258,7 @@ impl Op {
                 let marker = marker.to_le_bytes();
                 let set = Command::String(StringCommand::Set(Set::new(KEYS[key], b"exec")));
                 let commands = [(WATCHED as usize, set), (KEPT as usize, mark(key, &marker))];
-                record::put_batch(out, 0, &watches, &commands);
+                record::put_transaction(out, 0, &watches, &commands);
             }
         }
     }

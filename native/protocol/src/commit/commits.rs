@@ -6,11 +6,11 @@ use super::reads::{Reads, Wait};
 use super::{NotDone, Ran};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use todana_command::{
-    Access, Batch, Begun, Command, Context, Error, FORMAT_MIN, Inadmissible, LoggedWatch,
-    NullReply, Player, Reply, Status, Watch, admit_logged_batch, execute, execute_batch,
-    execute_lease_read, execute_slice, is_batch_logged, probable_units,
+    Access, Begun, Command, Context, Error, FORMAT_MIN, Inadmissible, LoggedWatch, NullReply,
+    Player, Reply, Status, Transaction, Watch, admit_logged_transaction, execute,
+    execute_lease_read, execute_slice, execute_transaction, is_transaction_logged, probable_units,
 };
-use todana_group::record::{put_batch, put_command, put_command_within, put_read};
+use todana_group::record::{put_command, put_command_within, put_read, put_transaction};
 use todana_group::{LONG_UNITS_MAX, Outcome};
 
 /// Bytes of records from which on no further request joins them.
@@ -349,22 +349,22 @@ impl Commits {
         self.run(log, database, command, context, reply).map(|()| None)
     }
 
-    /// Runs a batch, see [`Store::run_batch`](crate::Store::run_batch).
-    pub fn run_batch<R: Reply>(
+    /// Runs a transaction, see [`Store::run_transaction`](crate::Store::run_transaction).
+    pub fn run_transaction<R: Reply>(
         &mut self,
         log: Log<'_>,
-        batch: &Batch<'_>,
+        transaction: &Transaction<'_>,
         context: Context,
         reply: &mut R,
         each: impl FnMut(&mut R, usize),
     ) -> Ran<Result<bool, Inadmissible>> {
         let mut hasher = DefaultHasher::new();
-        for (database, command) in batch.commands {
+        for (database, command) in transaction.commands {
             (database, command.fingerprint()).hash(&mut hasher);
         }
         let print = hasher.finish() | 1;
         if self.is_playing() {
-            return match self.play(log, print, |player| player.next_batch(reply, each)) {
+            return match self.play(log, print, |player| player.next_transaction(reply, each)) {
                 Ran::Done(Status::WatchFailed) => Ran::Done(Ok(false)),
                 Ran::Done(Status::Inadmissible(why)) => Ran::Done(Err(why)),
                 ran => ran.map(|_| Ok(true)),
@@ -374,45 +374,47 @@ impl Commits {
             return Ran::Later;
         }
         let is_durable = |(database, _): &(usize, Command<'_>)| log.databases.is_durable(*database);
-        let is_durable = batch.commands.iter().any(is_durable);
+        let is_durable = transaction.commands.iter().any(is_durable);
         if is_durable && let Err(why) = log.admit_read() {
             return Ran::Refused(why);
         }
         let reading = if is_durable { log.reading(context) } else { context };
-        match is_batch_logged(log.databases, batch) {
+        match is_transaction_logged(log.databases, transaction) {
             Ok(true) => {}
             Ok(false) => {
-                let execute = || execute_batch(log.databases, batch, reading, reply, each);
+                let execute =
+                    || execute_transaction(log.databases, transaction, reading, reply, each);
                 return if is_durable { self.read(log, execute) } else { Ran::Done(execute()) };
             }
             Err(why) => return Ran::Done(Err(why)),
         }
-        let only_removes = || batch.commands.iter().all(|(_, command)| command.never_adds());
-        let units = probable_units(batch, log.databases, u64::MAX);
+        let only_removes = || transaction.commands.iter().all(|(_, command)| command.never_adds());
+        let units = probable_units(transaction, log.databases, u64::MAX);
         let work = Work { units, of_scripts: units };
         if let Some(ran) = self.admit_write(log, work, only_removes) {
             return ran;
         }
         let admit_format = |(_, command): &(usize, Command<'_>)| log.admit_format(command);
-        if let Err(why) = batch.commands.iter().try_for_each(admit_format) {
+        if let Err(why) = transaction.commands.iter().try_for_each(admit_format) {
             return Ran::Refused(why);
         }
         let context = log.limit(context);
         let too_long = |(_, command): &(usize, Command<'_>)| {
             command.brings().longest() > context.value_bytes_max
         };
-        if batch.commands.iter().any(too_long) {
+        if transaction.commands.iter().any(too_long) {
             return Ran::Done(Err(Inadmissible::ValueTooLarge));
         }
-        if let Err(why) = admit_logged_batch(log.databases, batch, log.reading(context)) {
+        if let Err(why) = admit_logged_transaction(log.databases, transaction, log.reading(context))
+        {
             return Ran::Done(Err(why));
         }
         let watches: Option<Vec<LoggedWatch<'_>>> =
-            batch.watches.iter().map(Watch::logged).collect();
+            transaction.watches.iter().map(Watch::logged).collect();
         let Some(watches) = watches else { return Ran::Done(Ok(false)) };
         let put = |out: &mut Vec<u8>| {
-            put_batch(out, 0, &watches, batch.commands);
-            let formats = batch.commands.iter().map(|(_, command)| command.format());
+            put_transaction(out, 0, &watches, transaction.commands);
+            let formats = transaction.commands.iter().map(|(_, command)| command.format());
             formats.max().unwrap_or(FORMAT_MIN)
         };
         match self.record_within(context, print, work, put) {

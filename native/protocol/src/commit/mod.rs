@@ -24,7 +24,7 @@
 //! | lease (`mg`) | executed if it changes nothing, or else recorded | recorded |
 //! | walk over a database, long read | executed | waits |
 //! | sweep | asks the log to remove what has expired | the same |
-//! | batch (EXEC) | executed if it only reads, or else recorded | waits |
+//! | transaction (EXEC) | executed if it only reads, or else recorded | waits |
 //!
 //! A read that is executed must see records that are new enough: [`ReadLevel`].
 //!
@@ -40,7 +40,7 @@ pub use level::ReadLevel;
 pub use log::Log;
 pub use reads::Wait;
 
-/// What became of a command, or of a batch.
+/// What became of a command, or of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ran<T> {
     /// It was executed, and has replied.

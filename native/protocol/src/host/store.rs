@@ -3,8 +3,8 @@
 use super::Clock;
 use crate::commit::{Commits, Log, NotDone, Ran, ReadLevel};
 use todana_command::{
-    Batch, Begun, Command, Context, Databases, Inadmissible, Reply, execute, execute_batch,
-    execute_slice,
+    Begun, Command, Context, Databases, Inadmissible, Reply, Transaction, execute, execute_slice,
+    execute_transaction,
 };
 
 /// The databases, and what the connection has in the log of the durable ones.
@@ -54,18 +54,18 @@ pub trait Store: Clock {
         }
         Ran::Done(execute_slice(self.databases(), database, command, context, begun, reply))
     }
-    /// Runs a batch, as [`execute_batch`] does.
-    fn run_batch<R: Reply>(
+    /// Runs a transaction, as [`execute_transaction`] does.
+    fn run_transaction<R: Reply>(
         &mut self,
-        batch: &Batch<'_>,
+        transaction: &Transaction<'_>,
         context: Context,
         reply: &mut R,
         each: impl FnMut(&mut R, usize),
     ) -> Ran<Result<bool, Inadmissible>> {
         if let Some((log, commits)) = self.commits() {
-            return commits.run_batch(log, batch, context, reply, each);
+            return commits.run_transaction(log, transaction, context, reply, each);
         }
-        Ran::Done(execute_batch(self.databases(), batch, context, reply, each))
+        Ran::Done(execute_transaction(self.databases(), transaction, context, reply, each))
     }
     /// Drops the replies of the log to the commands of the present request that it will not run any
     /// more, because one before them has failed. No other request may share their commit.

@@ -24,8 +24,8 @@
 //! * Such a key is in the order all the time. The writer that created its entry added it before
 //!   releasing the shard's lock; overwriting leaves it alone; and a writer that removes an entry
 //!   and puts another in its place while it holds the lock ([`LockedKey`](crate::LockedKey), and
-//!   [`Locked`](crate::Locked) for a batch) removes the key from the order only at the end, if it
-//!   then has no entry.
+//!   [`Locked`](crate::Locked) for a transaction) removes the key from the order only at the end,
+//!   if it then has no entry.
 //! * Copying holds the map's lock shared throughout, and the lock of one leaf after another.
 //!   Splitting and joining leaves, the only ways for a key to move, and replacing the whole order,
 //!   need the map's lock exclusively. So while keys are copied, each is in the leaf whose bounds it

@@ -20,7 +20,7 @@ pub(crate) const OPERATION_BYTES: usize = 6;
 const KEYS: u8 = 40;
 const START_MS: u64 = 1_800_000_000_000;
 
-/// An operation on one key, in a table or in a batch.
+/// An operation on one key, in a table or in a transaction.
 #[derive(Clone, Copy, Debug)]
 enum KeyOperation {
     Read,
@@ -60,8 +60,8 @@ enum KeyOperation {
 #[derive(Clone, Copy, Debug)]
 enum Operation {
     Key(u8, KeyOperation),
-    Batch { first: u8, second: u8, operation: KeyOperation },
-    BatchOfAll { key: u8, operation: KeyOperation, clear: bool, seed: u8 },
+    Transaction { first: u8, second: u8, operation: KeyOperation },
+    TransactionOfAll { key: u8, operation: KeyOperation, clear: bool, seed: u8 },
     Scan { cursor: u8, count: u8 },
     Random { seed: u8 },
     Sweep { work_max: u8 },
@@ -102,8 +102,10 @@ impl Operation {
         let operation = KeyOperation::decode(c, d, e);
         match kind % 32 {
             0..=13 => Operation::Key(a % KEYS, operation),
-            14..=16 => Operation::Batch { first: a % KEYS, second: b % KEYS, operation },
-            17..=18 => Operation::BatchOfAll { key: a % KEYS, operation, clear: b < 20, seed: b },
+            14..=16 => Operation::Transaction { first: a % KEYS, second: b % KEYS, operation },
+            17..=18 => {
+                Operation::TransactionOfAll { key: a % KEYS, operation, clear: b < 20, seed: b }
+            }
             19 => Operation::Scan { cursor: a % 10, count: b },
             20 => Operation::Random { seed: a },
             21 => Operation::Sweep { work_max: a % 10 },
@@ -333,9 +335,11 @@ impl<'t> Model<'t> {
         let version = self.version;
         match operation {
             Operation::Key(key, operation) => self.key(self.table, key, operation),
-            Operation::Batch { first, second, operation } => self.batch(first, second, operation),
-            Operation::BatchOfAll { key, operation, clear, seed } => {
-                self.batch_of_all(key, operation, clear, seed)
+            Operation::Transaction { first, second, operation } => {
+                self.transaction(first, second, operation)
+            }
+            Operation::TransactionOfAll { key, operation, clear, seed } => {
+                self.transaction_of_all(key, operation, clear, seed)
             }
             Operation::Scan { cursor, count } => self.scan(cursor, count),
             Operation::Random { seed } => self.random(self.table, seed),
@@ -400,7 +404,7 @@ impl<'t> Model<'t> {
         self.compare(&key, seen);
         match operation {
             KeyOperation::Read => {}
-            // In a batch the shard is locked already.
+            // In a transaction the shard is locked already.
             KeyOperation::ReadInPlace if !std::ptr::addr_eq(space, self.table) => {}
             KeyOperation::ReadInPlace => {
                 let look = |entry: Option<Entry<'_>>| entry.map(|entry| Row::of(&entry));
@@ -667,14 +671,14 @@ impl<'t> Model<'t> {
         }
     }
 
-    fn batch(&mut self, first: u8, second: u8, operation: KeyOperation) {
+    fn transaction(&mut self, first: u8, second: u8, operation: KeyOperation) {
         let keys = [key_of(first), key_of(second)];
         let locked = self.table.lock(keys.iter().map(Vec::as_slice), self.now_ms);
         self.key(&locked, first, operation);
         self.key(&locked, second, operation);
     }
 
-    fn batch_of_all(&mut self, key: u8, operation: KeyOperation, clear: bool, seed: u8) {
+    fn transaction_of_all(&mut self, key: u8, operation: KeyOperation, clear: bool, seed: u8) {
         let locked = self.table.lock_all(self.now_ms);
         self.key(&locked, key, operation);
         let mut seen = Rows::new();

@@ -31,10 +31,10 @@ enum Operation {
     Remove {
         key: u16,
     },
-    /// Takes a key out and puts it back as one step, in a batch or not.
+    /// Takes a key out and puts it back as one step, in a transaction or not.
     Replace {
         key: u16,
-        batch: bool,
+        transaction: bool,
     },
     PutMany {
         key: u16,
@@ -44,7 +44,7 @@ enum Operation {
         key: u16,
         count: u8,
     },
-    Batch {
+    Transaction {
         removed: u16,
         put: u16,
         clear: bool,
@@ -87,10 +87,12 @@ impl Operation {
         match kind % 24 {
             0..=4 => Operation::Put { key, ttl_ms: (c < 100).then_some(d) },
             5..=7 => Operation::Remove { key },
-            8 => Operation::Replace { key, batch: c & 1 != 0 },
+            8 => Operation::Replace { key, transaction: c & 1 != 0 },
             9 => Operation::PutMany { key, count: c },
             10..=11 => Operation::RemoveMany { key, count: c },
-            12 => Operation::Batch { removed: key, put: other, clear: e < 40, walk: e & 1 != 0 },
+            12 => {
+                Operation::Transaction { removed: key, put: other, clear: e < 40, walk: e & 1 != 0 }
+            }
             13 => Operation::Advance { ms: a },
             14 => Operation::Sweep { work_max: a % 10 },
             15 if a < 64 => Operation::Clear,
@@ -299,14 +301,16 @@ impl Model<'_> {
         match operation {
             Operation::Put { key, ttl_ms } => self.put(self.table, key, ttl_ms),
             Operation::Remove { key } => self.remove(self.table, key),
-            Operation::Replace { key, batch } => self.replace(key, batch),
+            Operation::Replace { key, transaction } => self.replace(key, transaction),
             Operation::PutMany { key, count } => {
                 (0..u16::from(count)).for_each(|n| self.put(self.table, key.wrapping_add(n), None));
             }
             Operation::RemoveMany { key, count } => {
                 (0..u16::from(count)).for_each(|n| self.remove(self.table, key.wrapping_add(n)));
             }
-            Operation::Batch { removed, put, clear, walk } => self.batch(removed, put, clear, walk),
+            Operation::Transaction { removed, put, clear, walk } => {
+                self.transaction(removed, put, clear, walk)
+            }
             Operation::Advance { ms } => {
                 self.now_ms += u64::from(ms);
                 let (rows, now_ms) = (&self.rows, self.now_ms);
@@ -386,14 +390,14 @@ impl Model<'_> {
         self.lose(&key);
     }
 
-    fn replace(&mut self, number: u16, batch: bool) {
+    fn replace(&mut self, number: u16, transaction: bool) {
         self.observe();
         let (key, now_ms) = (key_of(number), self.now_ms);
         let live = self.is_live(&key);
         if !live {
             self.lose(&key);
         }
-        if batch {
+        if transaction {
             let locked = self.table.lock([&*key], self.now_ms);
             assert_eq!(locked.update(&key, now_ms, |record| record.remove()), live);
             let put = locked.update(&key, now_ms, |record| record.put(&[], Meta::default()));
@@ -408,7 +412,7 @@ impl Model<'_> {
         self.rows.insert(key, u64::MAX);
     }
 
-    fn batch(&mut self, removed: u16, put: u16, clear: bool, walk: bool) {
+    fn transaction(&mut self, removed: u16, put: u16, clear: bool, walk: bool) {
         let locked = self.table.lock_all(self.now_ms);
         self.remove(&locked, removed);
         self.put(&locked, put, None);
@@ -476,8 +480,8 @@ impl Model<'_> {
                 }
                 Ok(Walked::End) => break,
                 Ok(Walked::Until(key)) => {
-                    // A step that visits few keys has examined many (in a batch that has cleared
-                    // the table, keys that were present before).
+                    // A step that visits few keys has examined many (in a transaction that has
+                    // cleared the table, keys that were present before).
                     let visited = seen.len() - before;
                     let much = self.table.len() as usize >= SPARE_KEYS_MAX;
                     assert!(visited == count || much || !std::ptr::addr_eq(space, self.table));

@@ -1,68 +1,70 @@
-//! Batches: several commands as one step.
+//! Transactions: several commands as one step.
 //!
-//! A batch first locks the shards of all keys that its commands and watches name, in every table
-//! concerned, always in the order of table index and shard, so that two batches cannot deadlock.
-//! Then it checks the watches, and runs the same functions as single commands on the locked tables.
-//! A command that fails does not undo the ones before it. No other client sees a state in between.
+//! A transaction first locks the shards of all keys that its commands and watches name, in every
+//! table concerned, always in the order of table index and shard, so that two transactions cannot
+//! deadlock. Then it checks the watches, and runs the same functions as single commands on the
+//! locked tables. A command that fails does not undo the ones before it. No other client sees a
+//! state in between.
 
 use crate::database_map::{DATABASES, DatabaseMap, LockedTables};
 use crate::foresight;
 use crate::key::records::{Transfer, transfer};
-use crate::plan::{Batch, Plan};
+use crate::plan::{Plan, Transaction};
 use crate::scope::{Across, NO_CLEAR, Scope, is_due};
 use crate::script::{self, Script, ScriptCommand};
 use crate::sizes::Foresight;
 use crate::string::pairs::prefetch_few;
 use crate::watch::LoggedWatch;
-use crate::work::{self, BATCH_UNITS_MAX};
+use crate::work::{self, TRANSACTION_UNITS_MAX};
 use crate::{Command, Context, Databases, Error, Inadmissible, Reply, cause};
 use todana_table::{Full, Keyspace, Locked, PREFETCH_KEYS_MAX};
 
-/// Executes a batch. Calls `each` before each command's reply, with its index, so that a protocol
-/// can prepare its format. If a watch fails, returns false, and has executed and replied nothing.
+/// Executes a transaction. Calls `each` before each command's reply, with its index, so that a
+/// protocol can prepare its format. If a watch fails, returns false, and has executed and replied
+/// nothing.
 ///
-/// Before the first command, the whole batch is admitted or refused: its work is limited, because
-/// it holds all locks, and there must be room for its writes, which is reserved. The limits of a
-/// table are read once, when it is locked, so that a limit that changes later refuses no command of
-/// the batch. A command may still fail alone: for example because a value is not an integer, is too
-/// large for a table that evicts, or finds no memory.
+/// Before the first command, the whole transaction is admitted or refused: its work is limited,
+/// because it holds all locks, and there must be room for its writes, which is reserved. The limits
+/// of a table are read once, when it is locked, so that a limit that changes later refuses no
+/// command of the transaction. A command may still fail alone: for example because a value is not
+/// an integer, is too large for a table that evicts, or finds no memory.
 ///
-/// A clear with a later time is scheduled at the end of the batch.
-pub fn execute_batch<R: Reply>(
+/// A clear with a later time is scheduled at the end of the transaction.
+pub fn execute_transaction<R: Reply>(
     databases: &Databases,
-    batch: &Batch<'_>,
+    transaction: &Transaction<'_>,
     context: Context,
     reply: &mut R,
     each: impl FnMut(&mut R, usize),
 ) -> Result<bool, Inadmissible> {
-    let begun = LockedBatch::begin(databases, batch, &[], context, true)?;
+    let begun = LockedTransaction::begin(databases, transaction, &[], context, true)?;
     let Some(step) = begun else { return Ok(false) };
-    step.execute_all(batch.commands, reply, each);
+    step.execute_all(transaction.commands, reply, each);
     Ok(true)
 }
 
-/// Decides whether [`execute_batch`] would admit the batch, whether its watches hold or not. A
-/// logged batch is admitted where it comes from, because nothing may be refused when the log is
-/// applied.
-pub(crate) fn admit_batch(
+/// Decides whether [`execute_transaction`] would admit the transaction, whether its watches hold or
+/// not. A logged transaction is admitted where it comes from, because nothing may be refused when
+/// the log is applied.
+pub(crate) fn admit_transaction(
     databases: &Databases,
-    batch: &Batch<'_>,
+    transaction: &Transaction<'_>,
     context: Context,
 ) -> Result<(), Inadmissible> {
     loop {
         let map = databases.map();
-        if work::units_of(batch, databases, map) > BATCH_UNITS_MAX {
+        if work::units_of(transaction, databases, map) > TRANSACTION_UNITS_MAX {
             return Err(Inadmissible::TooMuchWork);
         }
-        let plan = Plan::of(batch, databases, map, context.now_ms);
+        let plan = Plan::of(transaction, databases, map, context.now_ms);
         let tables = plan.lock(databases, context.now_ms);
         if databases.map() == map && plan.still_fits(databases, &tables) {
-            return admit(batch, databases, map, &tables, context);
+            return admit(transaction, databases, map, &tables, context);
         }
     }
 }
 
-/// Executes a batch from the log, which was admitted before it was logged. If a watch fails,
+/// Executes a transaction from the log, which was admitted before it was logged. If a watch fails,
 /// returns false, and has executed and replied nothing.
 pub(crate) fn execute_admitted<R: Reply>(
     databases: &Databases,
@@ -72,8 +74,8 @@ pub(crate) fn execute_admitted<R: Reply>(
     reply: &mut R,
     each: impl FnMut(&mut R, usize),
 ) -> bool {
-    let batch = Batch { other_units: 0, watches: &[], commands };
-    match LockedBatch::begin(databases, &batch, watches, context, false) {
+    let transaction = Transaction { other_units: 0, watches: &[], commands };
+    match LockedTransaction::begin(databases, &transaction, watches, context, false) {
         Ok(Some(step)) => {
             step.execute_all(commands, reply, each);
             true
@@ -92,65 +94,67 @@ pub(crate) fn execute_alone<R: Reply>(
     reply: &mut R,
 ) {
     let commands = [(database, command.clone())];
-    let batch = Batch { other_units: 0, watches: &[], commands: &commands };
-    if let Ok(Some(mut step)) = LockedBatch::begin(databases, &batch, &[], context, false) {
+    let transaction = Transaction { other_units: 0, watches: &[], commands: &commands };
+    if let Ok(Some(mut step)) =
+        LockedTransaction::begin(databases, &transaction, &[], context, false)
+    {
         step.execute(database, command, reply);
         step.end();
     }
 }
 
-/// A batch during its execution, with all its locks held.
-struct LockedBatch<'t> {
+/// A transaction during its execution, with all its locks held.
+struct LockedTransaction<'t> {
     databases: &'t Databases,
     tables: LockedTables<'t>,
     /// The databases as the next command sees them.
     map: DatabaseMap,
     context: Context,
-    /// The steps that scripts of this batch have taken. All of them together take at most what one
-    /// may take.
+    /// The steps that scripts of this transaction have taken. All of them together take at most
+    /// what one may take.
     steps: u64,
     /// Clears to schedule after the locks are released: table and time.
     clears: Vec<(usize, u64)>,
 }
 
-impl<'t> LockedBatch<'t> {
-    /// Locks the shards and checks the watches, and those of a logged batch; `None` if one fails.
-    /// `admission` also checks that the batch does not exceed the limit of work and that there is
-    /// room for its writes.
+impl<'t> LockedTransaction<'t> {
+    /// Locks the shards and checks the watches, and those of a logged transaction; `None` if one
+    /// fails. `admission` also checks that the transaction does not exceed the limit of work and
+    /// that there is room for its writes.
     ///
-    /// The batch takes effect at the moment when, with all locks held, it finds the map of the
-    /// databases unchanged, or replaces it by the map after the batch. Other threads may see the
-    /// new map before the batch's commands have run. This does no harm, because the records
-    /// concerned are locked.
+    /// The transaction takes effect at the moment when, with all locks held, it finds the map of
+    /// the databases unchanged, or replaces it by the map after the transaction. Other threads may
+    /// see the new map before the transaction's commands have run. This does no harm, because the
+    /// records concerned are locked.
     fn begin(
         databases: &'t Databases,
-        batch: &Batch<'_>,
+        transaction: &Transaction<'_>,
         logged: &[LoggedWatch<'_>],
         context: Context,
         admission: bool,
-    ) -> Result<Option<LockedBatch<'t>>, Inadmissible> {
+    ) -> Result<Option<LockedTransaction<'t>>, Inadmissible> {
         loop {
             let map = databases.map();
-            if admission && work::units_of(batch, databases, map) > BATCH_UNITS_MAX {
+            if admission && work::units_of(transaction, databases, map) > TRANSACTION_UNITS_MAX {
                 return Err(Inadmissible::TooMuchWork);
             }
-            let mut plan = Plan::of(batch, databases, map, context.now_ms);
+            let mut plan = Plan::of(transaction, databases, map, context.now_ms);
             plan.add_watches(logged, map);
             let tables = plan.lock(databases, context.now_ms);
             if databases.map() != map || !plan.still_fits(databases, &tables) {
                 continue;
             }
             let now_ms = context.now_ms;
-            if !watches_hold(batch, map, &tables, now_ms)
+            if !watches_hold(transaction, map, &tables, now_ms)
                 || !logged.iter().all(|watch| watch.holds(map, &tables, now_ms))
             {
                 return Ok(None);
             }
             if admission {
-                admit(batch, databases, map, &tables, context)?;
+                admit(transaction, databases, map, &tables, context)?;
             }
             if databases.remap(map, plan.map) {
-                return Ok(Some(LockedBatch {
+                return Ok(Some(LockedTransaction {
                     databases,
                     tables,
                     map,
@@ -306,12 +310,12 @@ impl<'t> LockedBatch<'t> {
 }
 
 fn watches_hold(
-    batch: &Batch<'_>,
+    transaction: &Transaction<'_>,
     map: DatabaseMap,
     tables: &LockedTables<'_>,
     now_ms: u64,
 ) -> bool {
-    batch.watches.chunks(PREFETCH_KEYS_MAX).all(|watches| {
+    transaction.watches.chunks(PREFETCH_KEYS_MAX).all(|watches| {
         let same = watches.iter().all(|watch| watch.database == watches[0].database);
         if let Some(index) = map.index(watches[0].database).filter(|_| same)
             && let Some(table) = &tables[index]
@@ -324,24 +328,24 @@ fn watches_hold(
 
 /// Makes the decisions that depend on the existing records, under the locks, and reserves room.
 fn admit(
-    batch: &Batch<'_>,
+    transaction: &Transaction<'_>,
     databases: &Databases,
     map: DatabaseMap,
     tables: &LockedTables<'_>,
     context: Context,
 ) -> Result<(), Inadmissible> {
-    let is_needed = foresight::is_needed(batch, tables);
+    let is_needed = foresight::is_needed(transaction, tables);
     // Other clients may have written records before the locks were taken.
     let of_whole_table =
         |(_, command): &(usize, Command<'_>)| command.scope().is_whole_database(context.now_ms);
-    if !is_needed && !batch.commands.iter().any(of_whole_table) {
+    if !is_needed && !transaction.commands.iter().any(of_whole_table) {
         return Ok(());
     }
     let Foresight { units, growth } = match is_needed {
-        true => foresight::foresee(batch, databases, tables, map, context),
+        true => foresight::foresee(transaction, databases, tables, map, context),
         false => Foresight::default(),
     };
-    if units.saturating_add(work::units_of(batch, databases, map)) > BATCH_UNITS_MAX {
+    if units.saturating_add(work::units_of(transaction, databases, map)) > TRANSACTION_UNITS_MAX {
         return Err(Inadmissible::TooMuchWork);
     }
     // If a later table refuses, the reservations of earlier ones end with their locks.

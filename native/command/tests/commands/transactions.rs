@@ -1,10 +1,10 @@
-//! Batches: several commands as one step.
+//! Transactions: several commands as one step.
 
 use crate::recorder::{Answer, Recorder, Store, value};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use todana_command::{
-    Batch, Command, Condition, DatabaseCommand, Delta, Error, ExpireWhen, Expires, Increment,
-    Initial, KeyCommand, Set, StringCommand, Watch, execute_batch, watch,
+    Command, Condition, DatabaseCommand, Delta, Error, ExpireWhen, Expires, Increment, Initial,
+    KeyCommand, Set, StringCommand, Transaction, Watch, execute_transaction, watch,
 };
 
 fn increment(key: &[u8], delta: i64) -> Command<'_> {
@@ -20,12 +20,13 @@ fn increment(key: &[u8], delta: i64) -> Command<'_> {
 
 fn run(store: &Store, watches: &[Watch], commands: &[(usize, Command<'_>)]) -> Option<Vec<Answer>> {
     let mut recorder = Recorder::default();
-    let batch = Batch { other_units: 0, watches, commands };
+    let transaction = Transaction { other_units: 0, watches, commands };
     let mut indexes = Vec::new();
     let context = store.context();
-    let done = execute_batch(&store.databases, &batch, context, &mut recorder, |_, index| {
-        indexes.push(index);
-    });
+    let done =
+        execute_transaction(&store.databases, &transaction, context, &mut recorder, |_, index| {
+            indexes.push(index);
+        });
     let done = done.expect("it is admitted");
     let expected: Vec<usize> = if done { (0..commands.len()).collect() } else { Vec::new() };
     assert_eq!(indexes, expected);
@@ -56,7 +57,7 @@ fn commands_run_in_order_and_a_failure_undoes_nothing() {
 }
 
 #[test]
-fn a_watched_key_that_changed_stops_the_batch() {
+fn a_watched_key_that_changed_stops_the_transaction() {
     let mut store = Store::new();
     store.set("k", "1");
     let now_ms = store.now_ms;
@@ -99,7 +100,7 @@ fn a_watched_key_that_changed_stops_the_batch() {
 }
 
 #[test]
-fn a_watched_key_that_came_and_went_stops_the_batch() {
+fn a_watched_key_that_came_and_went_stops_the_transaction() {
     let mut store = Store::new();
     let read = [(0, Command::String(StringCommand::Get { key: b"k" }))];
     let endings: [fn(&mut Store); 7] = [
@@ -138,7 +139,7 @@ fn a_watched_key_that_came_and_went_stops_the_batch() {
 }
 
 #[test]
-fn a_watched_key_that_others_bring_and_take_away_stops_the_batch() {
+fn a_watched_key_that_others_bring_and_take_away_stops_the_transaction() {
     let mut store = Store::new();
     let beginnings: [fn(&mut Store); 4] = [
         |store| {
@@ -186,7 +187,7 @@ fn changes_of_other_keys_do_not_break_a_watch_of_an_absent_key() {
     store.run(Command::Database(DatabaseCommand::Clear { at_ms: None }));
     let set = [(0, Command::String(StringCommand::Set(Set::new(b"k", b"v"))))];
     assert!(run(&store, &watches, &set).is_some());
-    // A batch's own writes break the same watches.
+    // A transaction's own writes break the same watches.
     assert!(run(&store, &watches, &set).is_none());
 }
 
@@ -210,12 +211,12 @@ fn a_watched_absent_key_follows_its_database_through_a_swap() {
 #[test]
 fn a_count_leaves_out_what_a_due_clear_takes() {
     let mut store = Store::new();
-    for count_in_batch in [false, true] {
+    for count_in_transaction in [false, true] {
         store.set("k", "v");
         store.run(Command::Database(DatabaseCommand::Clear { at_ms: Some(store.now_ms + 10) }));
         assert_eq!(store.run(Command::Database(DatabaseCommand::Count)), Answer::Integer(1));
         store.now_ms += 10;
-        if count_in_batch {
+        if count_in_transaction {
             let answers = run(&store, &[], &[(0, Command::Database(DatabaseCommand::Count))]);
             assert_eq!(answers, Some(vec![Answer::Integer(0)]));
         } else {
@@ -225,7 +226,7 @@ fn a_count_leaves_out_what_a_due_clear_takes() {
 }
 
 #[test]
-fn a_batch_may_work_in_several_databases_and_swap_them() {
+fn a_transaction_may_work_in_several_databases_and_swap_them() {
     let mut store = Store::new();
     store.set("k", "zero");
     let answers = run(
