@@ -25,7 +25,7 @@ use rustler::{Encoder, Env, LocalPid, Term};
 use std::sync::Arc;
 use std::time::Instant;
 use todana_table::{
-    Event, EventBatch, EventFilter, EventKind, EventQueue, KeyFilter, Observer, QueueLimits, Queued,
+    Event, EventFilter, EventKind, EventQueue, Events, KeyFilter, Observer, QueueLimits, Queued,
 };
 
 /// Resources for subscriptions.
@@ -223,7 +223,7 @@ fn events<'a>(env: Env<'a>, subscription: Term<'a>) -> Term<'a> {
     unsafe { Term::new(env, list) }
 }
 
-fn list_of(env: RawEnv, codec: Codec, batch: &EventBatch) -> Raw {
+fn list_of(env: RawEnv, codec: Codec, batch: &Events) -> Raw {
     let mut left = EXTERNAL_BYTES_PER_BATCH;
     let mut term = |queued: Queued<'_>| match queued {
         Queued::Lost(count) => {

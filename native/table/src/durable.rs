@@ -41,7 +41,7 @@ impl Table {
     }
 
     /// Carries out the scheduled clear if it is due. For a durable table: with the log's time,
-    /// before each batch of changes. Other tables do this by themselves.
+    /// before each batch of the log. Other tables do this by themselves.
     pub fn apply_due_clear(&self, now_ms: u64) {
         self.shared_core().apply_schedule(now_ms);
     }

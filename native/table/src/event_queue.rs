@@ -5,8 +5,8 @@
 //! queue, as [`Queued::Lost`], so the reader knows between which events it missed some, and the
 //! number of events read plus that of events lost is the number of events that occurred.
 //!
-//! Events are packed into batches: a header of [`HEADER_BYTES`] and the key for each. The reader
-//! takes a whole batch in one step and reads it without the lock.
+//! Events are packed into chunks: a header of [`HEADER_BYTES`] and the key for each. The reader
+//! takes a whole chunk in one step and reads it without the lock.
 //!
 //! ```text
 //! 0     kind, or LOST          13 bytes and the key
@@ -24,10 +24,10 @@ use crate::observers::{Event, EventKind};
 
 /// Bytes of an event beside its key.
 const HEADER_BYTES: usize = 13;
-/// Events of one batch.
-const BATCH_EVENTS_MAX: usize = 512;
-/// Maximum bytes of a batch, unless a single event has more.
-const BATCH_BYTES_MAX: usize = 16 * 1024;
+/// Events of one chunk.
+const CHUNK_EVENTS_MAX: usize = 512;
+/// Maximum bytes of a chunk, unless a single event has more.
+const CHUNK_BYTES_MAX: usize = 16 * 1024;
 
 /// The kind of a gap.
 const LOST: u8 = u8::MAX;
@@ -85,7 +85,7 @@ pub struct EventQueue {
 
 #[derive(Default)]
 struct State {
-    batches: VecDeque<EventBatch>,
+    chunks: VecDeque<Events>,
     events: usize,
     bytes: usize,
     /// Events that were dropped after the last one in the queue.
@@ -128,17 +128,17 @@ impl EventQueue {
 
     /// Takes the oldest events, and returns whether there are more. If there are none, the next
     /// event wakes the reader.
-    pub fn take(&self) -> (EventBatch, bool) {
+    pub fn take(&self) -> (Events, bool) {
         let mut state = self.state.lock();
-        let mut batch = state.batches.pop_front().unwrap_or_default();
-        state.events -= batch.events;
-        state.bytes -= batch.bytes.len();
-        if state.batches.is_empty() && state.lost > 0 {
-            batch.append(LOST, std::mem::take(&mut state.lost), &[]);
+        let mut chunk = state.chunks.pop_front().unwrap_or_default();
+        state.events -= chunk.events;
+        state.bytes -= chunk.bytes.len();
+        if state.chunks.is_empty() && state.lost > 0 {
+            chunk.append(LOST, std::mem::take(&mut state.lost), &[]);
         }
-        let more = !state.batches.is_empty();
+        let more = !state.chunks.is_empty();
         state.waits = !more;
-        (batch, more)
+        (chunk, more)
     }
 
     /// Drops all events. The reader is no longer woken.
@@ -151,15 +151,15 @@ impl EventQueue {
 impl State {
     fn append(&mut self, kind: u8, number: u64, key: &[u8]) {
         let bytes = HEADER_BYTES + key.len();
-        let has_room = |batch: &&mut EventBatch| {
-            batch.events < BATCH_EVENTS_MAX && batch.bytes.len() + bytes <= BATCH_BYTES_MAX
+        let has_room = |chunk: &&mut Events| {
+            chunk.events < CHUNK_EVENTS_MAX && chunk.bytes.len() + bytes <= CHUNK_BYTES_MAX
         };
-        match self.batches.back_mut().filter(has_room) {
-            Some(batch) => batch.append(kind, number, key),
+        match self.chunks.back_mut().filter(has_room) {
+            Some(chunk) => chunk.append(kind, number, key),
             None => {
-                let mut batch = EventBatch::default();
-                batch.append(kind, number, key);
-                self.batches.push_back(batch);
+                let mut chunk = Events::default();
+                chunk.append(kind, number, key);
+                self.chunks.push_back(chunk);
             }
         }
         self.events += 1;
@@ -175,7 +175,7 @@ impl fmt::Debug for EventQueue {
 
 /// Events that were taken from a queue.
 #[derive(Clone, Default)]
-pub struct EventBatch {
+pub struct Events {
     events: usize,
     bytes: Vec<u8>,
 }
@@ -189,7 +189,7 @@ pub enum Queued<'a> {
     Lost(u64),
 }
 
-impl EventBatch {
+impl Events {
     /// Number of events, including gaps.
     pub fn len(&self) -> usize {
         self.events
@@ -228,7 +228,7 @@ impl EventBatch {
     }
 }
 
-impl fmt::Debug for EventBatch {
+impl fmt::Debug for Events {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter()).finish()
     }
@@ -252,21 +252,21 @@ mod tests {
         assert!(queue.push(&put(b"a", 1)), "the reader must be woken");
         assert!(!queue.push(&put(b"b", 2)), "the reader was woken already");
         assert!(!queue.push(&put(b"c", 3)) && !queue.push(&put(b"d", 4)));
-        let (batch, more) = queue.take();
+        let (events, more) = queue.take();
         let expected = [Queued::Event(put(b"a", 1)), Queued::Event(put(b"b", 2)), Queued::Lost(2)];
-        assert_eq!((batch.iter().collect::<Vec<_>>(), more), (expected.to_vec(), false));
+        assert_eq!((events.iter().collect::<Vec<_>>(), more), (expected.to_vec(), false));
         assert!(queue.push(&put(b"e", 5)), "the reader must be woken again");
         assert_eq!(queue.take().0.iter().collect::<Vec<_>>(), [Queued::Event(put(b"e", 5))]);
     }
 
     #[test]
-    fn a_gap_between_batches_precedes_the_next_event() {
-        let queue = queue(BATCH_EVENTS_MAX + 2, 1 << 20);
-        for at in 0..BATCH_EVENTS_MAX as u64 + 5 {
+    fn a_gap_between_chunks_precedes_the_next_event() {
+        let queue = queue(CHUNK_EVENTS_MAX + 2, 1 << 20);
+        for at in 0..CHUNK_EVENTS_MAX as u64 + 5 {
             let _ = queue.push(&put(b"k", at));
         }
         let (first, more) = queue.take();
-        assert!(more && first.len() == BATCH_EVENTS_MAX);
+        assert!(more && first.len() == CHUNK_EVENTS_MAX);
         let _ = queue.push(&put(b"k", 1_000));
         let (second, more) = queue.take();
         assert!(!more);
@@ -281,9 +281,9 @@ mod tests {
             for version in 0..5 {
                 let _ = queue.push(&put(&[round; 100], version));
             }
-            let (batch, more) = queue.take();
-            assert_eq!((batch.len(), more), (4, false), "three events and the gap");
-            assert_eq!(batch.iter().last(), Some(Queued::Lost(2)));
+            let (events, more) = queue.take();
+            assert_eq!((events.len(), more), (4, false), "three events and the gap");
+            assert_eq!(events.iter().last(), Some(Queued::Lost(2)));
         }
         assert!(queue.push(&put(&[0; 1_000], 9)), "the reader is woken for a gap, too");
         assert_eq!(queue.take().0.iter().collect::<Vec<_>>(), [Queued::Lost(1)]);

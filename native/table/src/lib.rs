@@ -73,7 +73,7 @@ pub use budget::{Budget, Padded};
 pub use counts::Counts;
 pub use edit::{Draft, Edit};
 pub use entry::{Entry, PinnedEntry, Shared, set_pin_release};
-pub use event_queue::{EventBatch, EventFilter, EventQueue, KeyFilter, QueueLimits, Queued};
+pub use event_queue::{EventFilter, EventQueue, Events, KeyFilter, QueueLimits, Queued};
 pub use keyspace::Keyspace;
 pub use kind::{BLOCK_BYTES_MAX, Kind, Refused, Stored, StoredCopy, WrongKind};
 pub use lent::{Lent, lent_bytes_max};

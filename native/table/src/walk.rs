@@ -1,6 +1,6 @@
 //! Walks over a table in its order, step by step.
 //!
-//! A step copies keys a batch at a time, from the order of an ordered table ([`crate::ordered`]
+//! A step copies some keys at a time, from the order of an ordered table ([`crate::ordered`]
 //! explains what a walk sees) or from one shard after another, and looks up each of them as any
 //! reader does. No lock is held while keys are looked up, nor between two steps.
 //!
@@ -30,7 +30,7 @@ const SHARD_KEYS_MAX: usize = 1_024;
 /// them have expired.
 const SHARD_ENTRIES_MAX: usize = 8_192;
 /// Keys are copied until they have this many bytes.
-const BATCH_BYTES_MAX: usize = 64 * 1024;
+const COPIED_BYTES_MAX: usize = 64 * 1024;
 
 /// Reads single shards of a table.
 pub(crate) trait ReadShard {
@@ -46,22 +46,22 @@ pub(crate) trait ReadShard {
     ) -> Option<R>;
 }
 
-/// Keys to be looked up.
+/// Keys to be looked up, as they were copied.
 #[derive(Default)]
-pub(crate) struct Batch {
+pub(crate) struct CopiedKeys {
     bytes: Vec<u8>,
     /// Where each key ends.
     ends: Vec<usize>,
 }
 
-impl Batch {
+impl CopiedKeys {
     pub(crate) fn len(&self) -> usize {
         self.ends.len()
     }
 
     /// Whether there are `most` keys, or fewer but long ones.
     pub(crate) fn is_full(&self, most: usize) -> bool {
-        self.len() >= most || self.bytes.len() >= BATCH_BYTES_MAX
+        self.len() >= most || self.bytes.len() >= COPIED_BYTES_MAX
     }
 
     pub(crate) fn get(&self, at: usize) -> &[u8] {
@@ -109,10 +109,10 @@ impl<'a> Rest<'a> {
         }
     }
 
-    fn key<'b>(&self, batch: &'b Batch, at: usize) -> &'b [u8] {
+    fn key<'b>(&self, copied: &'b CopiedKeys, at: usize) -> &'b [u8] {
         match self {
-            Rest::Ordered(steps) => steps.key(batch, at),
-            Rest::Sharded(_) => batch.get(at),
+            Rest::Ordered(steps) => steps.key(copied, at),
+            Rest::Sharded(_) => copied.get(at),
         }
     }
 
@@ -126,7 +126,13 @@ impl<'a> Rest<'a> {
 
     /// Copies the next keys. Returns whether there may be more. If it returns true without any key,
     /// this step has examined enough.
-    fn copy(&mut self, space: &impl ReadShard, now_ms: u64, wanted: usize, to: &mut Batch) -> bool {
+    fn copy(
+        &mut self,
+        space: &impl ReadShard,
+        now_ms: u64,
+        wanted: usize,
+        to: &mut CopiedKeys,
+    ) -> bool {
         match self {
             Rest::Ordered(steps) => steps.copy(wanted, to),
             Rest::Sharded(steps) => steps.copy(space, now_ms, wanted, to),
@@ -158,14 +164,14 @@ pub(crate) fn step<S: Keyspace + ReadShard>(
     if left == 0 {
         return Ok(stay(walk));
     }
-    let (mut batch, mut wanted) = (Batch::default(), left);
+    let (mut copied, mut wanted) = (CopiedKeys::default(), left);
     loop {
-        batch.clear();
-        let more = rest.copy(space, now_ms, wanted, &mut batch);
+        copied.clear();
+        let more = rest.copy(space, now_ms, wanted, &mut copied);
         let mut ahead = space.ahead();
-        for at in 0..batch.len() {
-            ahead.of(at, batch.len(), |at| rest.key(&batch, at));
-            let key = rest.key(&batch, at);
+        for at in 0..copied.len() {
+            ahead.of(at, copied.len(), |at| rest.key(&copied, at));
+            let key = rest.key(&copied, at);
             let visited =
                 rest.wants(key) && space.read(key, now_ms, |entry| entry.map(&mut visit).is_some());
             if visited {
@@ -174,14 +180,14 @@ pub(crate) fn step<S: Keyspace + ReadShard>(
                 spare -= 1;
             }
             if left == 0 || spare == 0 {
-                let last = !more && at + 1 == batch.len();
+                let last = !more && at + 1 == copied.len();
                 return Ok(if last { Walked::End } else { Walked::Until(key.to_vec()) });
             }
         }
         if !more {
             return Ok(Walked::End);
         }
-        if batch.len() == 0 {
+        if copied.len() == 0 {
             return Ok(rest.after().map_or(Walked::End, Walked::Until));
         }
         wanted = left.max(MORE_KEYS);
@@ -197,7 +203,13 @@ struct ShardSteps<'a> {
 }
 
 impl ShardSteps<'_> {
-    fn copy(&mut self, space: &impl ReadShard, now_ms: u64, wanted: usize, to: &mut Batch) -> bool {
+    fn copy(
+        &mut self,
+        space: &impl ReadShard,
+        now_ms: u64,
+        wanted: usize,
+        to: &mut CopiedKeys,
+    ) -> bool {
         let most = wanted.min(SHARD_KEYS_MAX);
         let first = self.after.as_deref().map_or(0, |after| self.core.locate(after).1);
         for shard in first..self.core.shard_count {
@@ -237,7 +249,7 @@ fn select(
     after: Option<&[u8]>,
     now_ms: u64,
     most: usize,
-    to: &mut Batch,
+    to: &mut CopiedKeys,
 ) -> bool {
     let mut more = false;
     let mut lowest = BinaryHeap::new();

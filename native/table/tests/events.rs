@@ -45,8 +45,8 @@ struct Replica {
 impl Replica {
     fn replay(&mut self, queue: &EventQueue) {
         loop {
-            let (batch, more) = queue.take();
-            for queued in batch.iter() {
+            let (events, more) = queue.take();
+            for queued in events.iter() {
                 let Queued::Event(event) = queued else { panic!("the queue is large enough") };
                 self.apply(&event);
             }
@@ -206,8 +206,8 @@ proptest! {
 fn drain(queue: &EventQueue, versions: &mut HashMap<Vec<u8>, u64>) -> (u64, u64) {
     let (mut seen, mut lost) = (0, 0);
     loop {
-        let (batch, more) = queue.take();
-        for queued in batch.iter() {
+        let (events, more) = queue.take();
+        for queued in events.iter() {
             match queued {
                 Queued::Lost(count) => lost += count,
                 Queued::Event(event) => {
@@ -319,10 +319,10 @@ fn adopted_observers_see_the_exchange_before_any_event_of_the_new_table() {
     tables[1].adopt_observers(tables[0].take_observers());
     put(&tables[0], b"unseen");
     put(&tables[1], b"b");
-    let (batch, _) = counted.queue.take();
+    let (events, _) = counted.queue.take();
     let event = |kind, key, version| Queued::Event(Event { kind, key, version });
     assert_eq!(
-        batch.iter().collect::<Vec<_>>(),
+        events.iter().collect::<Vec<_>>(),
         [
             event(EventKind::Put, &b"a"[..], 1),
             event(EventKind::Swap, &b""[..], 1),

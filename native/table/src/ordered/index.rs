@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use parking_lot::RwLock;
 
 use super::keys::Keys;
-use crate::walk::Batch;
+use crate::walk::CopiedKeys;
 
 const LEAF_KEYS_MAX: usize = if cfg!(test) { 8 } else { 128 };
 const LEAF_BYTES_MAX: usize = if cfg!(test) { 256 } else { 8 * 1024 };
@@ -162,7 +162,7 @@ impl Index {
         range: Range<'_>,
         reverse: bool,
         most: usize,
-        to: &mut Batch,
+        to: &mut CopiedKeys,
     ) -> bool {
         if is_empty(range) {
             return false;
@@ -261,7 +261,7 @@ fn copy_forward<'l>(
     leaves: impl Iterator<Item = &'l Leaf>,
     range: Range<'_>,
     most: usize,
-    to: &mut Batch,
+    to: &mut CopiedKeys,
 ) -> bool {
     for leaf in leaves {
         let leaf = leaf.read();
@@ -283,7 +283,7 @@ fn copy_backward<'l>(
     leaves: impl Iterator<Item = &'l Leaf>,
     range: Range<'_>,
     most: usize,
-    to: &mut Batch,
+    to: &mut CopiedKeys,
 ) -> bool {
     for leaf in leaves {
         let leaf = leaf.read();
@@ -320,10 +320,10 @@ mod tests {
             if let Some(last) = &last {
                 *if reverse { &mut high } else { &mut low } = Excluded(last);
             }
-            let mut batch = Batch::default();
-            let more = index.copy((low, high), reverse, most, &mut batch);
-            assert!(batch.len() <= most && (!more || batch.len() > 0));
-            all.extend((0..batch.len()).map(|at| batch.get(at).to_vec()));
+            let mut copied = CopiedKeys::default();
+            let more = index.copy((low, high), reverse, most, &mut copied);
+            assert!(copied.len() <= most && (!more || copied.len() > 0));
+            all.extend((0..copied.len()).map(|at| copied.get(at).to_vec()));
             if !more {
                 return all;
             }

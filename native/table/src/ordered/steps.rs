@@ -4,7 +4,7 @@ use std::ops::Bound as End;
 
 use super::{Ordered, sort_key};
 use crate::range::{Bound, Comparison, KeyRange, Walk};
-use crate::walk::Batch;
+use crate::walk::CopiedKeys;
 
 /// Keys copied at once.
 const COPY_KEYS_MAX: usize = 128;
@@ -57,13 +57,13 @@ impl<'a> Steps<'a> {
         self.prefix.is_empty() || key.starts_with(self.prefix)
     }
 
-    /// The key in a batch.
-    pub(crate) fn key<'b>(&self, batch: &'b Batch, at: usize) -> &'b [u8] {
-        sort_key::key(self.ordered.order.comparison, batch.get(at))
+    /// The key among those copied.
+    pub(crate) fn key<'b>(&self, copied: &'b CopiedKeys, at: usize) -> &'b [u8] {
+        sort_key::key(self.ordered.order.comparison, copied.get(at))
     }
 
     /// Copies the next keys, about as many as requested. Returns whether there are more.
-    pub(crate) fn copy(&mut self, wanted: usize, to: &mut Batch) -> bool {
+    pub(crate) fn copy(&mut self, wanted: usize, to: &mut CopiedKeys) -> bool {
         let range = (borrowed(&self.low), borrowed(&self.high));
         let most = wanted.min(COPY_KEYS_MAX);
         let more = self.ordered.index.copy(range, self.backward, most, to);
