@@ -51,7 +51,7 @@ pub(crate) fn seconds(now_ms: u64) -> u32 {
 /// A string that outlives the borrow of its entry: a reference to a large one, a copy of a small
 /// one.
 #[derive(Debug)]
-pub(crate) enum Kept {
+pub(crate) enum Held {
     /// The entry itself.
     Counted(Shared),
     /// A copy of its contents.
@@ -65,11 +65,11 @@ pub(crate) enum Kept {
     },
 }
 
-impl Kept {
-    pub(crate) fn of(entry: &Entry<'_>) -> Result<Kept, WrongKind> {
+impl Held {
+    pub(crate) fn of(entry: &Entry<'_>) -> Result<Held, WrongKind> {
         Ok(match entry.share() {
-            Some(shared) => Kept::Counted(shared),
-            None => Kept::Copied {
+            Some(shared) => Held::Counted(shared),
+            None => Held::Copied {
                 value: entry.text()?.to_vec(),
                 version: entry.version(),
                 meta: entry.meta(),
@@ -82,37 +82,37 @@ impl Kept {
         space: &K,
         key: &[u8],
         now_ms: u64,
-    ) -> Result<Option<Kept>, WrongKind> {
-        space.read(key, now_ms, |entry| entry.as_ref().map(Kept::of).transpose())
+    ) -> Result<Option<Held>, WrongKind> {
+        space.read(key, now_ms, |entry| entry.as_ref().map(Held::of).transpose())
     }
 
     /// Bytes of memory that only this holds. A referenced record belongs to the table as long as
     /// the table has it.
     pub(crate) fn own_bytes(&self) -> usize {
         match self {
-            Kept::Counted(shared) => shared.own_bytes(),
-            Kept::Copied { value, .. } => value.capacity(),
+            Held::Counted(shared) => shared.own_bytes(),
+            Held::Copied { value, .. } => value.capacity(),
         }
     }
 
     pub(crate) fn version(&self) -> u64 {
         match self {
-            Kept::Counted(shared) => shared.entry().version(),
-            Kept::Copied { version, .. } => *version,
+            Held::Counted(shared) => shared.entry().version(),
+            Held::Copied { version, .. } => *version,
         }
     }
 
     pub(crate) fn value(&self) -> &[u8] {
         match self {
-            Kept::Counted(shared) => shared,
-            Kept::Copied { value, .. } => value,
+            Held::Counted(shared) => shared,
+            Held::Copied { value, .. } => value,
         }
     }
 
     pub(crate) fn record<'a>(&'a self, key: &'a [u8]) -> Record<'a> {
         match self {
-            Kept::Counted(shared) => Record::of_shared(shared),
-            Kept::Copied { value, version, meta } => Record {
+            Held::Counted(shared) => Record::of_shared(shared),
+            Held::Copied { value, version, meta } => Record {
                 key,
                 value,
                 flags: meta.flags,

@@ -11,7 +11,7 @@ use std::ops::Range;
 use todana_table::{Entry, Full, Kind, Refused, Shared, WrongKind};
 
 /// A reply receives values of this length and more by a handle, unless it chooses another limit.
-pub const KEPT_BYTES_MIN: usize = 16 << 10;
+pub const HELD_BYTES_MIN: usize = 16 << 10;
 
 /// A string as the protocols see it. Borrowed from the table for the duration of the call.
 #[derive(Clone, Copy, Debug)]
@@ -225,14 +225,14 @@ pub trait Reply {
     fn none(&mut self);
     /// A record.
     fn record(&mut self, record: Record<'_>);
-    /// Whether a value of this length is passed to [`Reply::kept`].
+    /// Whether a value of this length is passed to [`Reply::held`].
     #[inline]
-    fn keeps(&self, value_bytes: usize) -> bool {
-        value_bytes >= KEPT_BYTES_MIN
+    fn holds(&self, value_bytes: usize) -> bool {
+        value_bytes >= HELD_BYTES_MIN
     }
     /// A large record, as a handle that keeps it alive: the reply to a transaction can copy the
     /// value after the transaction's locks are released, and other replies can copy it in turns.
-    fn kept(&mut self, shared: Shared) {
+    fn held(&mut self, shared: Shared) {
         self.record(Record::of_shared(&shared));
     }
     /// A part of a large value, as a handle that keeps it alive.

@@ -26,7 +26,7 @@ use crate::bits::operation::Operation;
 use crate::bits::search::Look;
 use crate::database::page::{Collection, Page, Progress};
 use crate::key::dump::{Dumping, Restoring};
-use crate::record::Kept;
+use crate::record::Held;
 use crate::sketch::commands::Union;
 use crate::sketch::registers::Registers;
 use crate::{Context, Reply};
@@ -53,7 +53,7 @@ pub(crate) enum Stage {
     /// The number of keys processed, and the number of those found.
     Counting { done: usize, found: i64 },
     /// The number of keys processed; the records of the last ones are still to be written.
-    Fetching { done: usize, rest: Vec<Option<Kept>> },
+    Fetching { done: usize, rest: Vec<Option<Held>> },
     /// Entries are being created.
     Preparing(Vec<Prepared>),
     /// A large value is being copied.
@@ -77,8 +77,8 @@ impl Begun {
             Stage::Collecting(_, collection) => collection.held_bytes(),
             Stage::Replying(page, _) | Stage::Walking(page, _) => page.held_bytes(),
             Stage::Fetching { rest, .. } => {
-                let own: usize = rest.iter().flatten().map(Kept::own_bytes).sum();
-                own + rest.capacity() * size_of::<Option<Kept>>()
+                let own: usize = rest.iter().flatten().map(Held::own_bytes).sum();
+                own + rest.capacity() * size_of::<Option<Held>>()
             }
             Stage::Preparing(prepared) => prepared.iter().map(Prepared::bytes).sum(),
             Stage::Filling(filling) => filling.len(),

@@ -88,7 +88,7 @@ enum Call<'a> {
     Record {
         record: Record<'a>,
     },
-    Kept {},
+    Held {},
     Part {
         start: usize,
         end: usize,
@@ -215,7 +215,7 @@ enums! {
         0 Done {}
         1 None {}
         2 Record { record }
-        3 Kept {}
+        3 Held {}
         4 Part { start, end }
         5 Lease { record, state }
         6 Stored { version }
@@ -250,9 +250,9 @@ impl Reply for Tape {
     fn record(&mut self, record: Record<'_>) {
         self.add(Call::Record { record });
     }
-    fn kept(&mut self, shared: Shared) {
+    fn held(&mut self, shared: Shared) {
         self.handles.push(shared);
-        self.add(Call::Kept {});
+        self.add(Call::Held {});
     }
     fn part(&mut self, shared: Shared, range: Range<usize>) {
         self.handles.push(shared);
@@ -383,10 +383,10 @@ fn play<'b>(
         Call::Done {} => reply.done(),
         Call::None {} => reply.none(),
         Call::Record { record } => reply.record(record),
-        Call::Kept {} => {
+        Call::Held {} => {
             let shared = handles.next().ok_or(Malformed)?;
-            if reply.keeps(shared.len()) {
-                reply.kept(shared);
+            if reply.holds(shared.len()) {
+                reply.held(shared);
             } else {
                 reply.record(Record::of_shared(&shared));
             }
@@ -430,11 +430,11 @@ impl Reply for NullReply {
     #[inline(always)]
     fn record(&mut self, _record: Record<'_>) {}
     #[inline(always)]
-    fn keeps(&self, _value_bytes: usize) -> bool {
+    fn holds(&self, _value_bytes: usize) -> bool {
         false
     }
     #[inline(always)]
-    fn kept(&mut self, _shared: Shared) {}
+    fn held(&mut self, _shared: Shared) {}
     #[inline(always)]
     fn part(&mut self, _shared: Shared, _range: Range<usize>) {}
     #[inline(always)]

@@ -30,7 +30,7 @@
 //!
 //! The lengths of values are known only under the locks, so costs that depend on them are added
 //! there, before the first command ([`crate::foresight`]). Replies refer to values of 256 bytes and
-//! more by handles, and copy them after the locks are released ([`crate::Reply::kept`]).
+//! more by handles, and copy them after the locks are released ([`crate::Reply::held`]).
 
 use crate::cost::{PAIR_UNITS, Reads, TableSize, copied, dumped, looked_at, returned, written};
 use crate::database_map::{DATABASES, DatabaseMap};

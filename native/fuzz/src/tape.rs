@@ -91,7 +91,7 @@ impl<'d> Input<'d> {
             0 => tape.done(),
             1 => tape.none(),
             2 => tape.record(self.stored()),
-            3 => tape.kept(handle()),
+            3 => tape.held(handle()),
             4 => tape.part(handle(), self.length()..self.length()),
             5 => {
                 let state = LeaseState {

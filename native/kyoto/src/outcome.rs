@@ -86,7 +86,7 @@ impl<F: FnMut(Option<Record<'_>>)> Reply for Visitor<F> {
     fn record(&mut self, record: Record<'_>) {
         (self.visit)(Some(record));
     }
-    fn kept(&mut self, shared: Shared) {
+    fn held(&mut self, shared: Shared) {
         self.record(Record::of_shared(&shared));
         self.large = Some(shared);
     }

@@ -20,7 +20,7 @@ use memchr::memchr;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use todana_command::{
-    Command, Condition, Expires, KEPT_BYTES_MIN, KeyCommand, Refusal, Set, StringCommand,
+    Command, Condition, Expires, HELD_BYTES_MIN, KeyCommand, Refusal, Set, StringCommand,
 };
 
 /// A request for one record.
@@ -116,7 +116,7 @@ impl Request<'_> {
             let length = Some(record.value.len());
             let response = self.response(Status::Ok, headers);
             Response { length, ..response }.write_head(&mut out, self.common);
-            if with_value && record.value.len() < KEPT_BYTES_MIN {
+            if with_value && record.value.len() < HELD_BYTES_MIN {
                 out.extend_from_slice(record.value);
             }
         });

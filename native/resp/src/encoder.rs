@@ -3,7 +3,7 @@
 use super::error_code::ErrorCode;
 use std::borrow::Cow;
 use std::ops::Range;
-use todana_command::KEPT_BYTES_MIN;
+use todana_command::HELD_BYTES_MIN;
 use todana_protocol::Splice;
 use todana_table::Shared;
 
@@ -78,7 +78,7 @@ pub(super) struct Encoder<'o> {
 impl<'o> Encoder<'o> {
     pub(super) fn new(out: &'o mut Vec<u8>, resp3: bool, bytes_max: usize) -> Encoder<'o> {
         let (failed, overflowed, lookups) = (None, false, (0, 0));
-        let (splices, spliced_bytes, spliced_bytes_min) = (Vec::new(), 0, KEPT_BYTES_MIN);
+        let (splices, spliced_bytes, spliced_bytes_min) = (Vec::new(), 0, HELD_BYTES_MIN);
         Encoder {
             out,
             resp3,

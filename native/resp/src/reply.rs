@@ -90,11 +90,11 @@ impl<S: Sink> Reply for Formatted<'_, S> {
     }
 
     #[inline]
-    fn keeps(&self, value_bytes: usize) -> bool {
+    fn holds(&self, value_bytes: usize) -> bool {
         self.sink.shares(value_bytes)
     }
 
-    fn kept(&mut self, shared: Shared) {
+    fn held(&mut self, shared: Shared) {
         if self.format == ReplyFormat::Plain {
             self.sink.count_lookups(1, 0);
             let range = 0..shared.len();

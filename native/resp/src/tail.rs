@@ -11,7 +11,7 @@
 use super::encoder::Encoder;
 use super::flow::Flow;
 use std::collections::VecDeque;
-use todana_command::KEPT_BYTES_MIN;
+use todana_command::HELD_BYTES_MIN;
 use todana_protocol::Splice;
 
 /// Values of this length and more are not copied while a transaction holds its locks.
@@ -96,7 +96,7 @@ impl Tail {
             }
             let Some((_, piece)) = self.pieces.pop_front() else { return true };
             match piece {
-                Piece::Value(Splice { value, range, .. }) if range.len() >= KEPT_BYTES_MIN => {
+                Piece::Value(Splice { value, range, .. }) if range.len() >= HELD_BYTES_MIN => {
                     encoder.splice(value, range);
                 }
                 piece => {

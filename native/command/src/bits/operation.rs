@@ -4,7 +4,7 @@
 //! one of the sources has another version at the end, the operation starts over. Short ones hold
 //! the locks throughout.
 
-use crate::record::Kept;
+use crate::record::Held;
 use crate::target::Target;
 use crate::{BitOperator, Error, Reply};
 use todana_table::{Filling, Full, Keyspace, Meta, WrongKind};
@@ -31,7 +31,7 @@ const FILLED_BYTES_MIN: usize = 2 << 20;
 /// The sources, read at one moment.
 #[derive(Debug)]
 pub(crate) struct Sources {
-    values: Vec<Option<Kept>>,
+    values: Vec<Option<Held>>,
     /// The version of each; 0 without a record.
     versions: Vec<u64>,
 }
@@ -44,8 +44,8 @@ impl Sources {
     ) -> Result<Sources, WrongKind> {
         let mut sources = Sources { values: Vec::new(), versions: Vec::new() };
         for key in keys {
-            let value = Kept::read(space, key, now_ms)?;
-            sources.versions.push(value.as_ref().map_or(0, Kept::version));
+            let value = Held::read(space, key, now_ms)?;
+            sources.versions.push(value.as_ref().map_or(0, Held::version));
             sources.values.push(value);
         }
         Ok(sources)
@@ -64,12 +64,12 @@ impl Sources {
 
     /// Bytes of memory that only this holds.
     pub(crate) fn own_bytes(&self) -> usize {
-        let own: usize = self.values.iter().flatten().map(Kept::own_bytes).sum();
-        own + self.values.capacity() * size_of::<Option<Kept>>() + 8 * self.versions.capacity()
+        let own: usize = self.values.iter().flatten().map(Held::own_bytes).sum();
+        own + self.values.capacity() * size_of::<Option<Held>>() + 8 * self.versions.capacity()
     }
 
     fn values(&self) -> impl Iterator<Item = &[u8]> {
-        self.values.iter().map(|value| value.as_ref().map_or(&[][..], Kept::value))
+        self.values.iter().map(|value| value.as_ref().map_or(&[][..], Held::value))
     }
 
     /// Length of the result.

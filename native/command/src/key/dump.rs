@@ -12,7 +12,7 @@
 
 use crate::key::crc64::crc64;
 use crate::key::lzf::{Decompression, NotLzf};
-use crate::record::{Kept, is_past, resolve};
+use crate::record::{Held, is_past, resolve};
 use crate::{Context, Error, Expires, Refusal, Reply};
 use todana_table::{Filling, Full, Keyspace, Meta};
 
@@ -101,8 +101,8 @@ fn payload(value: &[u8]) -> Vec<u8> {
 /// DUMP.
 pub(crate) fn dump<K: Keyspace, R: Reply>(space: &K, key: &[u8], now_ms: u64, reply: &mut R) {
     // The payload of a large value is made without the lock.
-    match Kept::read(space, key, now_ms) {
-        Ok(Some(kept)) => reply.bytes(&payload(kept.value())),
+    match Held::read(space, key, now_ms) {
+        Ok(Some(held)) => reply.bytes(&payload(held.value())),
         Ok(None) => reply.none(),
         Err(wrong) => reply.error(wrong.into()),
     }
@@ -111,7 +111,7 @@ pub(crate) fn dump<K: Keyspace, R: Reply>(space: &K, key: &[u8], now_ms: u64, re
 /// A DUMP of a large value in progress.
 #[derive(Debug)]
 pub(crate) struct Dumping {
-    value: Kept,
+    value: Held,
     front: Front,
     sum: u64,
     payload: Filling,
@@ -121,7 +121,7 @@ impl Dumping {
     /// Begins; `None` if the value is short, or there is no record.
     pub(crate) fn begin<K: Keyspace>(space: &K, key: &[u8], now_ms: u64) -> Option<Dumping> {
         let value = space.read(key, now_ms, |entry| {
-            Kept::of(&entry?).ok().filter(|kept| kept.value().len() >= FILLED_BYTES_MIN)
+            Held::of(&entry?).ok().filter(|held| held.value().len() >= FILLED_BYTES_MIN)
         })?;
         let (front, _) = front(value.value());
         let length = front.len() + value.value().len() + FOOT_BYTES;

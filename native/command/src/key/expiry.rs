@@ -1,7 +1,7 @@
 //! Expiry of records.
 
 use crate::record::{is_past, resolve};
-use crate::string::text::reply_or_keep;
+use crate::string::text::reply_or_hold;
 use crate::{Error, ExpireWhen, Expires, Reply};
 use todana_table::{Full, Keyspace, LockedKey, Meta};
 
@@ -67,7 +67,7 @@ pub(crate) fn get_and_expire<K: Keyspace, R: Reply>(
         let (old, new) = (entry.expires_at_ms(), resolve(expires, Some(&entry), now_ms));
         entry.note_access(now_ms);
         if is_past(new, now_ms) {
-            let large = reply_or_keep(&entry, reply);
+            let large = reply_or_hold(&entry, reply);
             locked.remove();
             return large;
         }
@@ -76,10 +76,10 @@ pub(crate) fn get_and_expire<K: Keyspace, R: Reply>(
             return None;
         }
         // Shown in its new state, so that its version suits a compare-and-set (`gats`).
-        reply_or_keep(&locked.entry()?, reply)
+        reply_or_hold(&locked.entry()?, reply)
     });
     if let Some(large) = large {
-        reply.kept(large);
+        reply.held(large);
     }
 }
 

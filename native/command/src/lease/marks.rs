@@ -35,7 +35,7 @@ pub(crate) fn lease<K: Keyspace, R: Reply>(
         }
         let large = match options.touch {
             Some(touch) => show_touched(locked, touch, state, options, now_ms, reply),
-            None => show_or_keep(&locked.entry()?, state, options, now_ms, reply),
+            None => show_or_hold(&locked.entry()?, state, options, now_ms, reply),
         };
         Some((large?, state))
     });
@@ -133,7 +133,7 @@ fn show<R: Reply>(
 }
 
 /// The same under a lock: returns a large record, which the caller shows after releasing the lock.
-fn show_or_keep<R: Reply>(
+fn show_or_hold<R: Reply>(
     entry: &Entry<'_>,
     state: LeaseState,
     options: LeaseOptions,
@@ -164,7 +164,7 @@ fn show_touched<R: Reply>(
         reply.error(Error::Full);
         return None;
     }
-    let large = show_or_keep(&locked.entry()?, state, options, now_ms, reply);
+    let large = show_or_hold(&locked.entry()?, state, options, now_ms, reply);
     if is_last {
         locked.remove();
     }

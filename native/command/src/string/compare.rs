@@ -1,7 +1,7 @@
 //! Writes with a condition on the value itself.
 
-use crate::record::{Kept, is_past, resolve};
-use crate::string::text::{PREPARED_BYTES_MIN, reply_with_kept};
+use crate::record::{Held, is_past, resolve};
+use crate::string::text::{PREPARED_BYTES_MIN, reply_with_held};
 use crate::{Context, Error, Expires, Refusal, Reply};
 use todana_table::{Full, Keyspace, Meta, Prepared};
 
@@ -69,7 +69,7 @@ pub(crate) fn compare_value<K: Keyspace, R: Reply>(
             Wanted::IsNot(_) => !is_equal && (entry.is_some() || new.is_some()),
         };
         if return_old {
-            old = entry.as_ref().and_then(|entry| Kept::of(entry).ok());
+            old = entry.as_ref().and_then(|entry| Held::of(entry).ok());
         }
         if !holds {
             return Err(Unchanged::Refused);
@@ -94,7 +94,7 @@ pub(crate) fn compare_value<K: Keyspace, R: Reply>(
     });
     match answer {
         Err(Unchanged::Failed(error)) => reply.error(error),
-        _ if return_old => reply_with_kept(key, old, reply),
+        _ if return_old => reply_with_held(key, old, reply),
         Ok(()) => reply.done(),
         Err(Unchanged::Refused) => reply.refused(Refusal::ValueDiffers),
     }

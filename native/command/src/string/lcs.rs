@@ -13,7 +13,7 @@
 //! and memory are proportional to the words of all rows: at the bound these are 4 MiB and five to
 //! ten milliseconds, most of them spent on touching memory for the first time.
 
-use crate::record::Kept;
+use crate::record::Held;
 use crate::target::Target;
 use crate::{Error, LcsSpan, LcsWant, Reply};
 use todana_table::{Keyspace, WrongKind};
@@ -26,7 +26,7 @@ pub(crate) const TRANSACTION_WORDS_MAX: usize = 1 << 12;
 const WORD_BITS: usize = u64::BITS as usize;
 
 /// Two values read from the table for LCS.
-pub(crate) struct Values([Option<Kept>; 2]);
+pub(crate) struct Values([Option<Held>; 2]);
 
 impl Values {
     /// Reads the values, large ones by handle. A missing record counts as an empty value.
@@ -35,7 +35,7 @@ impl Values {
         keys: [&[u8]; 2],
         now_ms: u64,
     ) -> Result<Values, WrongKind> {
-        let [first, second] = keys.map(|key| Kept::read(space, key, now_ms));
+        let [first, second] = keys.map(|key| Held::read(space, key, now_ms));
         Ok(Values([first?, second?]))
     }
 
@@ -43,7 +43,7 @@ impl Values {
     /// small.
     pub(crate) fn longest_common<R: Reply>(&self, want: LcsWant, words_max: usize, reply: &mut R) {
         let [first, second] =
-            self.0.each_ref().map(|kept| kept.as_ref().map_or(&[][..], Kept::value));
+            self.0.each_ref().map(|held| held.as_ref().map_or(&[][..], Held::value));
         let way_back = want != LcsWant::Length;
         let Some(table) = Rows::of(first, second, way_back, words_max) else {
             return reply.error(Error::ValueTooLarge);

@@ -31,11 +31,11 @@ impl<T: Target, R: Reply> Slice<'_, T, R> {
         }
         let mut bytes = 0;
         while bytes < SLICE_REPLY_BYTES
-            && let Some(kept) = rest.pop()
+            && let Some(held) = rest.pop()
         {
             let key = keys[done - rest.len() - 1];
-            bytes += kept.as_ref().map_or(0, |kept| kept.value().len());
-            text::reply_with_kept(key, kept, self.reply);
+            bytes += held.as_ref().map_or(0, |held| held.value().len());
+            text::reply_with_held(key, held, self.reply);
         }
         (done < keys.len() || !rest.is_empty()).then_some(Stage::Fetching { done, rest })
     }

@@ -1,6 +1,6 @@
 //! Values as byte strings: read, store, extend, cut.
 
-use crate::record::{self, Kept, check, fresh_access, is_past, resolve};
+use crate::record::{self, Held, check, fresh_access, is_past, resolve};
 use crate::target::Target;
 use crate::{Condition, Context, Error, Expires, Record, Refusal, Reply, Set, Side};
 use todana_table::{
@@ -26,9 +26,9 @@ fn reply_with<R: Reply>(entry: Option<Entry<'_>>, reply: &mut R) {
 
 #[inline]
 fn reply_with_record<R: Reply>(entry: &Entry<'_>, record: Record<'_>, reply: &mut R) {
-    let is_kept = reply.keeps(record.value.len());
-    match if is_kept { entry.share() } else { None } {
-        Some(large) => reply.kept(large),
+    let is_held = reply.holds(record.value.len());
+    match if is_held { entry.share() } else { None } {
+        Some(large) => reply.held(large),
         None => reply.record(record),
     }
 }
@@ -67,19 +67,19 @@ pub(crate) fn get_at_once<T: Target, R: Reply>(
     let locked = target.lock(keys.iter().copied(), now_ms);
     let rest = get_many_small(&locked, keys, now_ms, reply);
     drop(locked);
-    for (key, kept) in keys[keys.len() - rest.len()..].iter().zip(rest) {
-        reply_with_kept(key, kept, reply);
+    for (key, held) in keys[keys.len() - rest.len()..].iter().zip(rest) {
+        reply_with_held(key, held, reply);
     }
 }
 
 /// MGET with the locks held, up to the first large value. The rest is read from the table for
-/// [`reply_with_kept`], so that no large value is copied to the client while others wait.
+/// [`reply_with_held`], so that no large value is copied to the client while others wait.
 fn get_many_small<K: Keyspace, R: Reply>(
     space: &K,
     keys: &[&[u8]],
     now_ms: u64,
     reply: &mut R,
-) -> Vec<Option<Kept>> {
+) -> Vec<Option<Held>> {
     reply.list(keys.len());
     get_each_small(space, keys, now_ms, reply)
 }
@@ -90,7 +90,7 @@ pub(crate) fn get_each_small<K: Keyspace, R: Reply>(
     keys: &[&[u8]],
     now_ms: u64,
     reply: &mut R,
-) -> Vec<Option<Kept>> {
+) -> Vec<Option<Held>> {
     let mut rest = Vec::new();
     for (at, key) in keys.iter().enumerate() {
         if at.is_multiple_of(PREFETCH_KEYS_MAX) && keys.len() > 1 {
@@ -100,7 +100,7 @@ pub(crate) fn get_each_small<K: Keyspace, R: Reply>(
             let record = entry.as_ref().and_then(|entry| Record::of(entry).ok());
             let is_large = record.is_some_and(|record| record.value.len() >= PREPARED_BYTES_MIN);
             if is_large || !rest.is_empty() {
-                rest.push(entry.as_ref().and_then(|entry| Kept::of(entry).ok()));
+                rest.push(entry.as_ref().and_then(|entry| Held::of(entry).ok()));
             } else {
                 match record {
                     Some(record) => reply.record(record),
@@ -116,10 +116,10 @@ pub(crate) fn get_each_small<K: Keyspace, R: Reply>(
 }
 
 /// The reply for a record read earlier. The locks are released.
-pub(crate) fn reply_with_kept<R: Reply>(key: &[u8], kept: Option<Kept>, reply: &mut R) {
-    match kept {
-        Some(Kept::Counted(large)) if reply.keeps(large.len()) => reply.kept(large),
-        Some(kept) => reply.record(kept.record(key)),
+pub(crate) fn reply_with_held<R: Reply>(key: &[u8], held: Option<Held>, reply: &mut R) {
+    match held {
+        Some(Held::Counted(large)) if reply.holds(large.len()) => reply.held(large),
+        Some(held) => reply.record(held.record(key)),
         None => reply.none(),
     }
 }
@@ -243,7 +243,7 @@ fn set_prepared<K: Keyspace, R: Reply>(
     let Ok(mut prepared) = prepared else { return reply.error(Error::Full) };
     let (stored, old) = space.update(set.key, now_ms, |locked| {
         let old = if set.return_old { locked.entry() } else { None };
-        match old.as_ref().map(Kept::of).transpose() {
+        match old.as_ref().map(Held::of).transpose() {
             Ok(old) => (store(locked, set, &mut prepared, now_ms), old),
             // The old value is part of the reply: nothing is stored.
             Err(wrong) => (Err(Unstored::Failed(wrong.into())), None),
@@ -252,7 +252,7 @@ fn set_prepared<K: Keyspace, R: Reply>(
     // Without the lock, because the old value may be large.
     match (stored, old) {
         (Err(Unstored::Failed(error)), _) => reply.error(error),
-        (_, Some(Kept::Counted(old))) => reply.kept(old),
+        (_, Some(Held::Counted(old))) => reply.held(old),
         (_, Some(old)) => reply.record(old.record(set.key)),
         (_, None) if set.return_old => reply.none(),
         (Ok(version), _) => reply.stored(version),
@@ -367,7 +367,7 @@ pub(crate) fn get_range<K: Keyspace, R: Reply>(
             }
         };
         let range = clamp(start, end, value.len()).map_or(0..0, |(first, last)| first..last + 1);
-        if reply.keeps(range.len())
+        if reply.holds(range.len())
             && let Some(large) = entry.as_ref().and_then(Entry::share)
         {
             return Some((large, range));
@@ -524,7 +524,7 @@ pub(crate) fn take<K: Keyspace, R: Reply>(space: &K, key: &[u8], now_ms: u64, re
 
 /// Replies with a small record, or that it is no string. Returns a large one, with which the caller
 /// replies after releasing the lock.
-pub(crate) fn reply_or_keep<R: Reply>(entry: &Entry<'_>, reply: &mut R) -> Option<Shared> {
+pub(crate) fn reply_or_hold<R: Reply>(entry: &Entry<'_>, reply: &mut R) -> Option<Shared> {
     let large = entry.share();
     if large.is_none() {
         match Record::of(entry) {

@@ -332,7 +332,7 @@ fn large_values_are_replied_by_handles() {
         ),
         (0, Command::String(StringCommand::Take { key: b"large" })),
     ];
-    for (commands, kept) in [(&commands[..1], 0), (&commands[1..2], 1), (&commands[2..], 3)] {
+    for (commands, held) in [(&commands[..1], 0), (&commands[1..2], 1), (&commands[2..], 3)] {
         let mut recorder = Recorder::default();
         let transaction = Transaction { other_units: 0, watches: &[], commands };
         let done = execute_transaction(
@@ -342,7 +342,7 @@ fn large_values_are_replied_by_handles() {
             &mut recorder,
             |_, _| {},
         );
-        assert_eq!((done, recorder.kept), (Ok(true), kept));
+        assert_eq!((done, recorder.held), (Ok(true), held));
     }
     let range = |end| Command::String(StringCommand::GetRange { key: b"large", start: 0, end });
     store.value_bytes_max = 8 << 20;

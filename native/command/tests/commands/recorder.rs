@@ -43,7 +43,7 @@ pub(crate) struct Recorder {
     /// Called with each record.
     pub(crate) on_record: Option<Box<dyn FnMut()>>,
     /// Records passed by a handle.
-    pub(crate) kept: usize,
+    pub(crate) held: usize,
 }
 
 impl Recorder {
@@ -59,8 +59,8 @@ impl Reply for Recorder {
     fn none(&mut self) {
         self.add(Answer::None);
     }
-    fn kept(&mut self, shared: todana_table::Shared) {
-        self.kept += 1;
+    fn held(&mut self, shared: todana_table::Shared) {
+        self.held += 1;
         self.record(Record::of_shared(&shared));
     }
     fn record(&mut self, record: Record<'_>) {

@@ -288,7 +288,7 @@ fn random_logs_have_all_kinds_of_outcomes() {
                 done += usize::from(status == Status::Done && calls.len() > 1);
                 failed += usize::from(status == Status::WatchFailed);
                 errors += calls.iter().filter(|it| matches!(it, Call::Error(_))).count();
-                large += calls.iter().filter(|it| matches!(it, Call::Kept(_))).count();
+                large += calls.iter().filter(|it| matches!(it, Call::Held(_))).count();
             }
         }
     }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use todana_command::{
-    Command, Context, Databases, Description, Error, Inadmissible, KEPT_BYTES_MIN, LcsSpan,
+    Command, Context, Databases, Description, Error, HELD_BYTES_MIN, Inadmissible, LcsSpan,
     LeaseState, NullReply, Player, Record, Refusal, Reply, Set, Status, StringCommand, Tape,
     execute,
 };
@@ -18,7 +18,7 @@ pub(crate) enum Call {
     None,
     Record(Owned),
     /// The record of a handle.
-    Kept(Owned),
+    Held(Owned),
     Part(Vec<u8>, Range<usize>),
     Description(Vec<u8>, Kind, [u64; 4], [bool; 2], Option<u64>),
     Lease(Owned, LeaseState),
@@ -65,12 +65,12 @@ impl Owned {
 /// Collects all calls.
 pub(crate) struct Collector {
     calls: Vec<Call>,
-    keeps_bytes_min: usize,
+    holds_bytes_min: usize,
 }
 
 impl Collector {
     pub(crate) fn new() -> Collector {
-        Collector { calls: Vec::new(), keeps_bytes_min: KEPT_BYTES_MIN }
+        Collector { calls: Vec::new(), holds_bytes_min: HELD_BYTES_MIN }
     }
 
     pub(crate) fn push(&mut self, call: Call) {
@@ -92,11 +92,11 @@ impl Reply for Collector {
     fn record(&mut self, record: Record<'_>) {
         self.calls.push(Call::Record(Owned::of(record)));
     }
-    fn keeps(&self, value_bytes: usize) -> bool {
-        value_bytes >= self.keeps_bytes_min
+    fn holds(&self, value_bytes: usize) -> bool {
+        value_bytes >= self.holds_bytes_min
     }
-    fn kept(&mut self, shared: Shared) {
-        self.calls.push(Call::Kept(Owned::of(Record::of_shared(&shared))));
+    fn held(&mut self, shared: Shared) {
+        self.calls.push(Call::Held(Owned::of(Record::of_shared(&shared))));
     }
     fn part(&mut self, shared: Shared, range: Range<usize>) {
         self.calls.push(Call::Part(shared.to_vec(), range));
@@ -160,9 +160,9 @@ fn call(call: &Call, tape: &mut Tape) {
         Call::Done => tape.done(),
         Call::None => tape.none(),
         Call::Record(record) => tape.record(record.record()),
-        Call::Kept(record) => tape.kept(handle(record)),
+        Call::Held(record) => tape.held(handle(record)),
         Call::Part(value, range) => {
-            let record = Owned { value: value.clone(), ..large(KEPT_BYTES_MIN) };
+            let record = Owned { value: value.clone(), ..large(HELD_BYTES_MIN) };
             tape.part(handle(&record), range.clone());
         }
         Call::Description(key, kind, [length, bytes, version, idle_s], flags, expires_at_ms) => {
@@ -271,12 +271,12 @@ fn spans() -> impl Strategy<Value = Vec<LcsSpan>> {
 
 fn calls() -> impl Strategy<Value = Call> {
     let bytes = || vec(any::<u8>(), 0..200);
-    let large_bytes = || KEPT_BYTES_MIN..KEPT_BYTES_MIN + 100;
+    let large_bytes = || HELD_BYTES_MIN..HELD_BYTES_MIN + 100;
     prop_oneof![
         Just(Call::Done),
         Just(Call::None),
         records().prop_map(Call::Record),
-        large_bytes().prop_map(|bytes| Call::Kept(large(bytes))),
+        large_bytes().prop_map(|bytes| Call::Held(large(bytes))),
         (large_bytes(), 0_usize..100, 0_usize..100)
             .prop_map(|(bytes, start, len)| Call::Part(vec![1; bytes], start..start + len)),
         (bytes(), kinds(), any::<[u64; 4]>(), any::<[bool; 2]>(), any::<Option<u64>>()).prop_map(
@@ -353,24 +353,24 @@ proptest! {
 #[test]
 fn a_reply_without_handles_gets_a_large_record_as_a_record() {
     let mut tape = Tape::new();
-    tape.kept(handle(&large(KEPT_BYTES_MIN)));
+    tape.held(handle(&large(HELD_BYTES_MIN)));
     tape.end(Status::Done);
-    let mut collector = Collector { keeps_bytes_min: usize::MAX, ..Collector::new() };
+    let mut collector = Collector { holds_bytes_min: usize::MAX, ..Collector::new() };
     assert_eq!(Player::new(tape).next(&mut collector), Some(Status::Done));
-    assert_eq!(collector.take(), [Call::Record(large(KEPT_BYTES_MIN))]);
+    assert_eq!(collector.take(), [Call::Record(large(HELD_BYTES_MIN))]);
 }
 
 #[test]
 fn a_skipped_record_takes_its_handles_along() {
     let mut tape = Tape::new();
-    for bytes in [KEPT_BYTES_MIN, KEPT_BYTES_MIN + 1] {
-        tape.kept(handle(&large(bytes)));
+    for bytes in [HELD_BYTES_MIN, HELD_BYTES_MIN + 1] {
+        tape.held(handle(&large(bytes)));
         tape.end(Status::Done);
     }
     let (mut player, mut collector) = (Player::new(tape), Collector::new());
     assert_eq!(player.next(&mut NullReply), Some(Status::Done));
     assert_eq!(player.next(&mut collector), Some(Status::Done));
-    assert_eq!(collector.take(), [Call::Kept(large(KEPT_BYTES_MIN + 1))]);
+    assert_eq!(collector.take(), [Call::Held(large(HELD_BYTES_MIN + 1))]);
 }
 
 #[test]
@@ -412,7 +412,7 @@ fn a_large_value_is_not_copied_to_the_tape() {
     let (mut player, mut collector) = (Player::new(tape), Collector::new());
     assert_eq!(player.next(&mut NullReply), Some(Status::Done));
     assert_eq!(player.next(&mut collector), Some(Status::Done));
-    assert!(matches!(&collector.take()[..], [Call::Kept(record)] if record.value == value));
+    assert!(matches!(&collector.take()[..], [Call::Held(record)] if record.value == value));
 }
 
 /// What the thread that applies the log does with the tape of another thread.
