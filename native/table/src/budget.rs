@@ -29,7 +29,7 @@ pub struct Budget {
     /// Room to make beyond what the limit requires; see [`crate::eviction`].
     wanted_bytes: AtomicI64,
     /// Bytes that are in memory only because of snapshots of the tables.
-    pub(crate) kept: AtomicI64,
+    pub(crate) preserved: AtomicI64,
     tables: Mutex<Vec<Weak<Core>>>,
 }
 
@@ -42,7 +42,7 @@ impl Budget {
             reserved: AtomicI64::new(0),
             refuse: AtomicBool::new(when_full == WhenFull::Refuse),
             wanted_bytes: AtomicI64::new(0),
-            kept: AtomicI64::new(0),
+            preserved: AtomicI64::new(0),
             tables: Mutex::default(),
         }
     }

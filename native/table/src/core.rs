@@ -101,7 +101,7 @@ pub(crate) struct Gauges {
     pub(crate) bytes: AtomicI64,
     expiring: AtomicI64,
     /// Bytes in memory only because of a snapshot.
-    pub(crate) kept: AtomicI64,
+    pub(crate) preserved: AtomicI64,
 }
 
 impl Gauges {
@@ -367,13 +367,13 @@ impl Core {
             Maximum { max, refuse: true } => max.saturating_sub(bytes - old_bytes + new_bytes),
             Maximum { max, refuse: false } => max.saturating_sub(new_bytes).min(max / 16),
         };
-        let taken = |bytes: i64, kept: &AtomicI64, reserved: &AtomicI64| {
-            bytes + kept.load(Relaxed) + reserved.load(SeqCst) - left_bytes
+        let taken = |bytes: i64, preserved: &AtomicI64, reserved: &AtomicI64| {
+            bytes + preserved.load(Relaxed) + reserved.load(SeqCst) - left_bytes
         };
-        let bytes = taken(self.bytes() as i64, &self.gauges.kept, &self.reserved.bytes);
+        let bytes = taken(self.bytes() as i64, &self.gauges.preserved, &self.reserved.bytes);
         let mut most = slack(bytes, limits.bytes);
         if let Some(budget) = &self.budget {
-            let bytes = taken(budget.bytes.load(Relaxed), &budget.kept, &budget.reserved);
+            let bytes = taken(budget.bytes.load(Relaxed), &budget.preserved, &budget.reserved);
             most = most.min(slack(bytes, limits.shared));
         }
         usize::try_from(most).unwrap_or(0)
@@ -393,7 +393,7 @@ impl Core {
         }
         let entries_max = if entries.refuse { entries.max } else { i64::MAX };
         let bytes_max = match bytes.refuse {
-            true => bytes.max - self.gauges.kept.load(Relaxed),
+            true => bytes.max - self.gauges.preserved.load(Relaxed),
             false => bytes_ceiling(bytes.max, change.bytes),
         };
         self.gauges.entries.grow_within(change.entries, entries_max, &self.reserved.entries)?;
@@ -417,7 +417,7 @@ impl Core {
             return Err(Full);
         }
         let most = match limit.refuse {
-            true => limit.max - budget.kept.load(Relaxed),
+            true => limit.max - budget.preserved.load(Relaxed),
             false => bytes_ceiling(limit.max, change),
         };
         let grown = budget.bytes.grow_within(change, most, &budget.reserved);
@@ -437,7 +437,7 @@ impl Core {
             entries: self.len(),
             entries_with_expiry: u64::try_from(self.gauges.expiring.load(Relaxed)).unwrap_or(0),
             bytes: self.bytes(),
-            kept_bytes: u64::try_from(self.gauges.kept.load(Relaxed)).unwrap_or(0),
+            kept_bytes: u64::try_from(self.gauges.preserved.load(Relaxed)).unwrap_or(0),
             index_bytes: index_bytes as u64,
             expired: self.tallies.expired.load(Relaxed),
             evicted: self.tallies.evicted.load(Relaxed),

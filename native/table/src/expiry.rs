@@ -30,12 +30,12 @@ impl Core {
     /// See [`Table::sweep`](crate::Table::sweep).
     pub(crate) fn sweep(&self, now_ms: u64, work_max: usize) -> (u64, bool) {
         if self.durable {
-            return (0, self.sweep_kept(work_max));
+            return (0, self.sweep_abandoned(work_max));
         }
         let (removed, due) = self.sweep_expired(now_ms, work_max);
-        let kept = self.sweep_kept(work_max);
+        let preserved = self.sweep_abandoned(work_max);
         let more = self.make_some_room(now_ms);
-        (removed, due || kept || more)
+        (removed, due || preserved || more)
     }
 
     /// See [`Table::is_at_rest`](crate::Table::is_at_rest).

@@ -105,16 +105,16 @@ impl Core {
     pub(crate) fn is_full(&self) -> bool {
         let least = entry::bytes_for(0, 0, &Meta::default()) as i64;
         let lacks = |bytes: i64, max: i64| bytes.saturating_add(least) > max;
-        let taken = |bytes: &AtomicI64, kept: &AtomicI64| bytes.load(SeqCst) + kept.load(Relaxed);
+        let taken =
+            |bytes: &AtomicI64, preserved: &AtomicI64| bytes.load(SeqCst) + preserved.load(Relaxed);
         let LimitsRead { entries, bytes, shared } = self.limits_now();
         let gauges = &self.gauges;
         entries.refuse && gauges.entries.load(SeqCst) >= entries.max
-            || bytes.refuse && lacks(taken(&gauges.bytes, &gauges.kept), bytes.max)
+            || bytes.refuse && lacks(taken(&gauges.bytes, &gauges.preserved), bytes.max)
             || shared.refuse
-                && self
-                    .budget
-                    .as_ref()
-                    .is_some_and(|budget| lacks(taken(&budget.bytes, &budget.kept), shared.max))
+                && self.budget.as_ref().is_some_and(|budget| {
+                    lacks(taken(&budget.bytes, &budget.preserved), shared.max)
+                })
     }
 
     /// Reserves room or refuses; if it refuses, it requests room. Reserves nothing if the table
@@ -143,7 +143,7 @@ impl Core {
         let (entries, bytes) = (number(growth.entries), number(growth.bytes));
         let entries_max = if limits.entries.refuse { limits.entries.max } else { i64::MAX };
         let bytes_max = match limits.bytes.refuse {
-            true => limits.bytes.max - self.gauges.kept.load(Relaxed),
+            true => limits.bytes.max - self.gauges.preserved.load(Relaxed),
             false => bytes_ceiling(limits.bytes.max, largest),
         };
         self.gauges.entries.reserve(&self.reserved.entries, entries, entries_max)?;
@@ -155,7 +155,7 @@ impl Core {
         }
         if let Some(budget) = &self.budget {
             let bytes_max = match limits.shared.refuse {
-                true => limits.shared.max - budget.kept.load(Relaxed),
+                true => limits.shared.max - budget.preserved.load(Relaxed),
                 false => bytes_ceiling(limits.shared.max, largest),
             };
             if budget.bytes.reserve(&budget.reserved, bytes, bytes_max).is_err() {

@@ -16,7 +16,7 @@ use crate::limits::Gauge;
 use crate::prefetch::Hint;
 use crate::readers::{Biased, Locked, LockedToRead};
 use crate::short;
-use crate::snapshot::Kept;
+use crate::snapshot::PreservedShard;
 use crate::time::Time;
 
 /// An expiry that never comes.
@@ -33,14 +33,14 @@ pub(crate) struct Records {
     /// When entries expire, if any ever had an expiry.
     pub(crate) deadlines: Option<Box<Deadlines>>,
     /// What the running snapshot still needs of this shard.
-    pub(crate) kept: Option<Box<Kept>>,
+    pub(crate) preserved: Option<Box<PreservedShard>>,
     /// The last snapshot that this shard was preserved for.
     pub(crate) snapshot: u32,
 }
 
 impl Records {
     fn new() -> Records {
-        Records { index: HashTable::new(), deadlines: None, kept: None, snapshot: 0 }
+        Records { index: HashTable::new(), deadlines: None, preserved: None, snapshot: 0 }
     }
 
     /// The entry of a key, expired or not.

@@ -7,7 +7,7 @@
 //!    time.
 //! 2. A writer reads the number once, after it has taken all locks it needs (one shard's, or a
 //!    transaction's). If the number is that of a snapshot for which a shard is not preserved yet,
-//!    the writer first copies the shard's pointers ([`Kept`]).
+//!    the writer first copies the shard's pointers ([`PreservedShard`]).
 //! 3. An entry that is removed while its shard is preserved and not visited moves to the shard's
 //!    limbo instead of being freed, unless it is younger than the copy.
 //! 4. A clear hands the snapshot the whole index of a shard, whether its pointers were copied or
@@ -23,22 +23,24 @@
 //! number too. A transaction reads the number once for all its shards, so the snapshot contains all
 //! of the transaction or nothing.
 //!
-//! If the table has a limit, the memory that a snapshot keeps is bounded ([`Core::keep`]). A writer
-//! that would keep too much resets the number. The snapshot finds this out in its next step.
-//! Writers then release what is kept of a shard, unless the snapshot is visiting it. The sweeper
-//! does the same, shard by shard: a full table that refuses writes has no writers.
+//! If the table has a limit, the memory that a snapshot keeps is bounded
+//! ([`Core::count_preserved`]). A writer that would keep too much resets the number. The snapshot
+//! finds this out in its next step. Writers then release what is kept of a shard, unless the
+//! snapshot is visiting it. The sweeper does the same, shard by shard: a full table that refuses
+//! writes has no writers.
 //!
 //! The log of a durable table cannot wait for a snapshot of its own: it abandons the running one
 //! and begins another. The owner of the abandoned one may be reading the entries of a shard at that
-//! time. So a shard's `Kept` may be followed by those of earlier snapshots that are being visited
-//! ([`Kept::earlier`]). An entry that leaves the index goes to the limbo of the first that needs
-//! it, and an index as a whole, too; when its snapshot ends, the next one inherits that limbo.
+//! time. So a shard's `PreservedShard` may be followed by those of earlier snapshots that are being
+//! visited ([`PreservedShard::earlier`]). An entry that leaves the index goes to the limbo of the
+//! first that needs it, and an index as a whole, too; when its snapshot ends, the next one inherits
+//! that limbo.
 //!
-//! Ownership: copied pointers own nothing. They are valid until their `Kept` is taken from its
-//! shard, because until then the shard's index, its limbo, or that of a later snapshot owns the
-//! entries. Only the snapshot takes a `Kept` that is being visited. A writer, the sweeper or a
-//! later snapshot may take another one, of a snapshot that was abandoned; the pointers are in it,
-//! and are dropped with it.
+//! Ownership: copied pointers own nothing. They are valid until their `PreservedShard` is taken
+//! from its shard, because until then the shard's index, its limbo, or that of a later snapshot
+//! owns the entries. Only the snapshot takes a `PreservedShard` that is being visited. A writer,
+//! the sweeper or a later snapshot may take another one, of a snapshot that was abandoned; the
+//! pointers are in it, and are dropped with it.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -61,31 +63,31 @@ use crate::table::Table;
 
 /// The part of a limit that a snapshot may keep in a table that evicts: one half. Eviction
 /// considers only the bytes of live entries, so it could not free what is kept.
-const KEPT_SHARE: i64 = 2;
+const PRESERVED_SHARE: i64 = 2;
 
 /// A preserved shard that a snapshot has not finished visiting.
-pub(crate) struct Kept {
+pub(crate) struct PreservedShard {
     /// The snapshot.
     number: u32,
-    preserved: Preserved,
+    entries: PreservedEntries,
     /// Entries up to this version were present.
     version: u64,
     /// Whether the shard was cleared since: what is in its index now is younger.
     cleared: bool,
     /// Whether the snapshot has taken the entries to visit them.
     visited: bool,
-    /// Bytes of `preserved` that are in memory only because of the snapshot, as counted.
-    preserved_bytes: i64,
+    /// Bytes of `entries` that are in memory only because of the snapshot, as counted.
+    entries_bytes: i64,
     /// Bytes of `limbo`.
     limbo_bytes: i64,
     /// Entries removed from the index (and perhaps some younger ones).
     limbo: Limbo,
     /// What an earlier snapshot, which was abandoned for this one, is visiting.
-    earlier: Option<Box<Kept>>,
+    earlier: Option<Box<PreservedShard>>,
 }
 
 /// All entries that were present.
-enum Preserved {
+enum PreservedEntries {
     /// Each entry is in the index or in limbo.
     Copied(Vec<Alias>),
     /// The index as it was.
@@ -99,30 +101,30 @@ struct Limbo {
     index: HashTable<EntryBox>,
 }
 
-impl Kept {
+impl PreservedShard {
     /// Records a shard's entries for a snapshot; none has a version higher than `version`.
-    fn of(number: u32, index: &HashTable<EntryBox>, version: u64) -> Kept {
+    fn of(number: u32, index: &HashTable<EntryBox>, version: u64) -> PreservedShard {
         let bytes = index.len() * size_of::<Alias>();
-        let preserved = Preserved::Copied(index.iter().map(EntryBox::alias).collect());
-        Kept::new(number, preserved, version, false, bytes as i64)
+        let entries = PreservedEntries::Copied(index.iter().map(EntryBox::alias).collect());
+        PreservedShard::new(number, entries, version, false, bytes as i64)
     }
 
     fn new(
         number: u32,
-        preserved: Preserved,
+        entries: PreservedEntries,
         version: u64,
         cleared: bool,
-        preserved_bytes: i64,
-    ) -> Kept {
+        entries_bytes: i64,
+    ) -> PreservedShard {
         let (limbo, earlier) = (Limbo::default(), None);
         let (visited, limbo_bytes) = (false, 0);
-        Kept {
+        PreservedShard {
             number,
-            preserved,
+            entries,
             version,
             cleared,
             visited,
-            preserved_bytes,
+            entries_bytes,
             limbo_bytes,
             limbo,
             earlier,
@@ -131,7 +133,7 @@ impl Kept {
 
     /// Bytes in memory only because of the snapshot.
     pub(crate) fn bytes(&self) -> i64 {
-        self.preserved_bytes + self.limbo_bytes
+        self.entries_bytes + self.limbo_bytes
     }
 
     /// Keeps an entry that left the index if the snapshot needs it, and returns it otherwise.
@@ -166,7 +168,7 @@ impl Kept {
     }
 
     /// Takes over what left the index for a later snapshot, which has ended.
-    fn inherit(&mut self, later: &mut Kept) {
+    fn inherit(&mut self, later: &mut PreservedShard) {
         if self.cleared {
             // All of it is younger.
             return;
@@ -180,7 +182,7 @@ impl Kept {
 
     /// Releases everything. The caller corrects the counts.
     pub(crate) fn dispose(self) {
-        if let Preserved::Whole(index) = self.preserved {
+        if let PreservedEntries::Whole(index) = self.entries {
             reaper::dispose(index);
         }
         reaper::dispose(self.limbo.index);
@@ -200,7 +202,8 @@ pub struct Snapshot<'a> {
     /// When a clear was scheduled at the beginning.
     clear_at_ms: u64,
     next_shard: usize,
-    /// The rest of the shard before that. Its [`Kept`] stays in place until nothing is left.
+    /// The rest of the shard before that. Its [`PreservedShard`] stays in place until nothing is
+    /// left.
     visiting: Visiting,
     table: PhantomData<&'a Table>,
 }
@@ -221,9 +224,9 @@ impl std::error::Error for Abandoned {}
 
 impl Records {
     /// Takes what is kept for this snapshot. What an earlier one still needs of it stays.
-    fn take_kept(&mut self, number: u32) -> Option<Box<Kept>> {
-        let mut place = &mut self.kept;
-        while place.as_ref().is_some_and(|kept| kept.number != number) {
+    fn take_preserved(&mut self, number: u32) -> Option<Box<PreservedShard>> {
+        let mut place = &mut self.preserved;
+        while place.as_ref().is_some_and(|preserved| preserved.number != number) {
             place = &mut place.as_mut()?.earlier;
         }
         let mut taken = place.take()?;
@@ -235,11 +238,11 @@ impl Records {
     }
 
     /// Takes what is kept for another snapshot than this one, unless that is reading it.
-    fn take_abandoned(&mut self, running: u32) -> Option<Box<Kept>> {
+    fn take_abandoned(&mut self, running: u32) -> Option<Box<PreservedShard>> {
         // Only the first one of the shard may be unread: the others were kept because they are not.
-        let kept = self.kept.as_ref()?;
-        let number = kept.number;
-        if number == running || kept.visited { None } else { self.take_kept(number) }
+        let preserved = self.preserved.as_ref()?;
+        let number = preserved.number;
+        if number == running || preserved.visited { None } else { self.take_preserved(number) }
     }
 }
 
@@ -248,10 +251,10 @@ impl Core {
     pub(crate) fn preserve(&self, records: &mut Records, number: u32) {
         self.release_abandoned(records, number);
         records.snapshot = number;
-        let mut kept = Kept::of(number, &records.index, self.version());
-        self.keep(kept.bytes(), number);
-        kept.earlier = records.kept.take();
-        records.kept = Some(Box::new(kept));
+        let mut preserved = PreservedShard::of(number, &records.index, self.version());
+        self.count_preserved(preserved.bytes(), number);
+        preserved.earlier = records.preserved.take();
+        records.preserved = Some(Box::new(preserved));
     }
 
     /// Keeps the whole index of a shard that is cleared, whose entries have this many bytes.
@@ -264,32 +267,39 @@ impl Core {
         bytes: i64,
     ) -> Option<HashTable<EntryBox>> {
         self.release_abandoned(records, number);
-        if records.kept.is_some() {
+        if records.preserved.is_some() {
             return Some(index);
         }
         records.snapshot = number;
-        self.keep(bytes, number);
-        let kept = Kept::new(number, Preserved::Whole(index), self.version(), true, bytes);
-        records.kept = Some(Box::new(kept));
+        self.count_preserved(bytes, number);
+        let preserved = PreservedShard::new(
+            number,
+            PreservedEntries::Whole(index),
+            self.version(),
+            true,
+            bytes,
+        );
+        records.preserved = Some(Box::new(preserved));
         None
     }
 
     /// Releases what a shard keeps for a snapshot that was abandoned; `running` is the number of
     /// the running one.
     pub(crate) fn release_abandoned(&self, records: &mut Records, running: u32) {
-        if let Some(kept) = records.take_abandoned(running) {
-            self.keep(-kept.bytes(), 0);
-            kept.dispose();
+        if let Some(preserved) = records.take_abandoned(running) {
+            self.count_preserved(-preserved.bytes(), 0);
+            preserved.dispose();
         }
     }
 
     /// Counts bytes that are kept only for the snapshot of this number (a negative number for bytes
     /// that are released), and abandons the snapshot if that is too much: writers then preserve
     /// nothing more for it, and release what is kept of the shards that they change.
-    pub(crate) fn keep(&self, bytes: i64, snapshot: u32) {
-        let kept = self.gauges.kept.fetch_add(bytes, Relaxed) + bytes;
-        let all_kept = self.budget.as_ref().map(|it| it.kept.fetch_add(bytes, Relaxed) + bytes);
-        if bytes > 0 && snapshot != 0 && self.is_too_much(kept, all_kept.unwrap_or(0)) {
+    pub(crate) fn count_preserved(&self, bytes: i64, snapshot: u32) {
+        let preserved = self.gauges.preserved.fetch_add(bytes, Relaxed) + bytes;
+        let all_preserved =
+            self.budget.as_ref().map(|it| it.preserved.fetch_add(bytes, Relaxed) + bytes);
+        if bytes > 0 && snapshot != 0 && self.is_too_much(preserved, all_preserved.unwrap_or(0)) {
             // An error means that it has ended.
             if self.snapshot.compare_exchange(snapshot, 0, SeqCst, SeqCst).is_ok() {
                 self.abandoned.begin(snapshot);
@@ -299,7 +309,7 @@ impl Core {
 
     /// Releases what is kept for a snapshot that was abandoned, in up to `shards_max` shards from
     /// where the last call ended. Returns whether there are more.
-    pub(crate) fn sweep_kept(&self, shards_max: usize) -> bool {
+    pub(crate) fn sweep_abandoned(&self, shards_max: usize) -> bool {
         let (Some(shards), Some(left)) = (self.shards(), self.abandoned.left()) else {
             return false;
         };
@@ -320,15 +330,14 @@ impl Core {
         self.abandoned.left().is_some()
     }
 
-    fn is_too_much(&self, kept: i64, all_kept: i64) -> bool {
-        let beyond = |bytes: i64, kept: i64, Maximum { max, refuse }: Maximum| {
-            max != i64::MAX && kept > if refuse { max - bytes } else { max / KEPT_SHARE }
+    fn is_too_much(&self, preserved: i64, all_preserved: i64) -> bool {
+        let beyond = |bytes: i64, preserved: i64, Maximum { max, refuse }: Maximum| {
+            max != i64::MAX && preserved > if refuse { max - bytes } else { max / PRESERVED_SHARE }
         };
-        beyond(self.bytes() as i64, kept, self.limits.bytes())
-            || self
-                .budget
-                .as_ref()
-                .is_some_and(|budget| beyond(budget.bytes.load(Relaxed), all_kept, budget.limit()))
+        beyond(self.bytes() as i64, preserved, self.limits.bytes())
+            || self.budget.as_ref().is_some_and(|budget| {
+                beyond(budget.bytes.load(Relaxed), all_preserved, budget.limit())
+            })
     }
 }
 
@@ -461,9 +470,9 @@ impl Snapshot<'_> {
             Visiting::Copied(aliases) => {
                 for _ in 0..count {
                     let Some(alias) = aliases.as_slice().first() else { break };
-                    // SAFETY: the shard's `Kept` is in place, since only `leave` takes it before
-                    // this snapshot drops, so the index, its limbo, or that of a later snapshot
-                    // owns the entry.
+                    // SAFETY: the shard's `PreservedShard` is in place, since only `leave` takes it
+                    // before this snapshot drops, so the index, its limbo, or that of a later
+                    // snapshot owns the entry.
                     if visit(unsafe { alias.entry() }).is_break() {
                         break;
                     }
@@ -505,13 +514,13 @@ impl Snapshot<'_> {
             return false;
         }
         self.leave();
-        self.visiting = self.preserved(self.next_shard);
+        self.visiting = self.entries_of(self.next_shard);
         self.next_shard += 1;
         true
     }
 
-    /// Takes the entries of a shard, and leaves the rest of its [`Kept`] in place.
-    fn preserved(&self, shard: usize) -> Visiting {
+    /// Takes the entries of a shard, and leaves the rest of its [`PreservedShard`] in place.
+    fn entries_of(&self, shard: usize) -> Visiting {
         let Some(shards) = self.core.shards() else { return Visiting::nothing() };
         let records = &mut *shards.get(shard).lock();
         if self.is_abandoned() {
@@ -520,13 +529,13 @@ impl Snapshot<'_> {
         if records.snapshot != self.number {
             self.core.preserve(records, self.number);
         }
-        let preserved = records.kept.as_mut().map(|kept| {
-            kept.visited = true;
-            std::mem::replace(&mut kept.preserved, Preserved::Copied(Vec::new()))
+        let entries = records.preserved.as_mut().map(|preserved| {
+            preserved.visited = true;
+            std::mem::replace(&mut preserved.entries, PreservedEntries::Copied(Vec::new()))
         });
-        match preserved {
-            Some(Preserved::Copied(aliases)) => Visiting::Copied(aliases.into_iter()),
-            Some(Preserved::Whole(index)) => Visiting::Whole(index.into_iter(), None),
+        match entries {
+            Some(PreservedEntries::Copied(aliases)) => Visiting::Copied(aliases.into_iter()),
+            Some(PreservedEntries::Whole(index)) => Visiting::Whole(index.into_iter(), None),
             None => Visiting::nothing(),
         }
     }
@@ -546,10 +555,10 @@ impl Snapshot<'_> {
     /// Ends the work for this snapshot in the shard.
     fn release(&self, shard: usize) {
         let Some(shards) = self.core.shards() else { return };
-        let kept = shards.get(shard).lock().take_kept(self.number);
-        if let Some(kept) = kept {
-            self.core.keep(-kept.bytes(), 0);
-            kept.dispose();
+        let preserved = shards.get(shard).lock().take_preserved(self.number);
+        if let Some(preserved) = preserved {
+            self.core.count_preserved(-preserved.bytes(), 0);
+            preserved.dispose();
         }
     }
 }

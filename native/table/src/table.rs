@@ -277,7 +277,7 @@ impl<'a> Found<'a> {
     #[inline(always)]
     fn write_over<'v>(&mut self, over: impl FnOnce(&[u8]) -> Option<&'v [u8]>) -> Option<u64> {
         let (core, bucket) = (self.core, self.bucket?);
-        let is_plain = self.snapshot == 0 && self.records.kept.is_none() && core.is_plain();
+        let is_plain = self.snapshot == 0 && self.records.preserved.is_none() && core.is_plain();
         let place = self.records.index.get_bucket_mut(bucket)?;
         let simple = place.simple();
         let value = over(match &simple {

@@ -242,7 +242,7 @@ impl Writer<'_> {
     /// Whether no snapshot can see the entries of the shard, and no limit has to be checked.
     #[inline]
     fn may_change_in_place(&self) -> bool {
-        let is_seen = self.snapshot != 0 || self.records.kept.is_some();
+        let is_seen = self.snapshot != 0 || self.records.preserved.is_some();
         !is_seen && self.room.is_none() && !self.core.is_limited()
     }
 
@@ -344,10 +344,10 @@ impl Writer<'_> {
             index = std::mem::take(&mut self.records.index);
         }
         self.let_go();
-        let Some(kept) = &mut self.records.kept else { return index };
-        let before = kept.bytes();
-        let index = kept.retire_all(index, bytes);
-        self.core.keep(kept.bytes() - before, self.snapshot);
+        let Some(preserved) = &mut self.records.preserved else { return index };
+        let before = preserved.bytes();
+        let index = preserved.retire_all(index, bytes);
+        self.core.count_preserved(preserved.bytes() - before, self.snapshot);
         index
     }
 
@@ -377,7 +377,7 @@ impl Writer<'_> {
     /// Drops an entry that left the index, or hands it to the snapshot that still needs it.
     #[inline]
     fn retire(&mut self, entry: EntryBox) {
-        match &self.records.kept {
+        match &self.records.preserved {
             None => self.discard(entry),
             Some(_) => self.retire_kept(entry),
         }
@@ -386,13 +386,13 @@ impl Writer<'_> {
     #[cold]
     fn retire_kept(&mut self, entry: EntryBox) {
         self.let_go();
-        let Some(kept) = &mut self.records.kept else { return self.discard(entry) };
-        let before = kept.bytes();
-        let entry = kept.retire(entry);
-        let bytes = kept.bytes() - before;
+        let Some(preserved) = &mut self.records.preserved else { return self.discard(entry) };
+        let before = preserved.bytes();
+        let entry = preserved.retire(entry);
+        let bytes = preserved.bytes() - before;
         match entry {
             Some(entry) => self.discard(entry),
-            None => self.core.keep(bytes, self.snapshot),
+            None => self.core.count_preserved(bytes, self.snapshot),
         }
     }
 
@@ -419,8 +419,8 @@ impl Writer<'_> {
         // A running snapshot must have its aliases before anything is changed.
         self.preserve();
         let Ok(place) = self.records.index.get_bucket(bucket).ok_or(()) else { return false };
-        let kept = self.records.kept.as_ref();
-        !kept.is_some_and(|kept| kept.needs(&place.entry())) && place.is_sole()
+        let preserved = self.records.preserved.as_ref();
+        !preserved.is_some_and(|preserved| preserved.needs(&place.entry())) && place.is_sole()
     }
 
     /// Changes an entry's access word; false if it has none.
