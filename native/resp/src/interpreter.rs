@@ -17,7 +17,7 @@ use std::sync::Mutex;
 use todana_command::{
     Context, Interpreter, Player, Script, ScriptCall, ScriptMemory, ScriptRecords, Scripted, Value,
 };
-use todana_script::{Called, Calls, Job, Limits, Outcome, Stop, name_of, run, run_kept};
+use todana_script::{Called, Calls, Job, Limits, Outcome, Stop, name_of, run, run_compiled};
 
 /// Steps of a script that a unit of a command's work counts: a quarter of a microsecond.
 const UNIT_STEPS: u64 = 32;
@@ -68,9 +68,9 @@ impl Interpreter for Lua {
         let mut calls = TableCalls { context, records, reads: script.reads };
         let job = Job { source, keys, arguments, limits };
         let name = self.name(source).unwrap_or_else(|| name_of(source));
-        let kept = self.known().begin(name, source);
-        let (outcome, steps) = match kept {
-            Some(kept) => run_kept(&job, &kept, &mut calls),
+        let compiled = self.known().begin(name, source);
+        let (outcome, steps) = match compiled {
+            Some(compiled) => run_compiled(&job, &compiled, &mut calls),
             None => run(&job, &mut calls),
         };
         self.known().note(name, steps);

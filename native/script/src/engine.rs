@@ -1,7 +1,7 @@
 //! Runs one script.
 
 use crate::convert::from_lua;
-use crate::interpreter::{Interpreter, Kept, Prepared, SOURCE_BYTE_STEPS};
+use crate::interpreter::{CompiledScript, Interpreter, Prepared, SOURCE_BYTE_STEPS};
 use crate::job::{Calls, Job, Limits, Outcome, Stop};
 use crate::lua::{Error, Function, Lua, Push, Result, Value as LuaValue};
 use crate::{meter, name_of, pool, shebang};
@@ -16,18 +16,26 @@ pub fn run(job: &Job<'_>, calls: &mut dyn Calls) -> (Outcome, u64) {
     run_as(job, None, calls)
 }
 
-/// Runs a script that was perhaps run before: its source is compiled once. `kept` must be of this
-/// source. The outcome and the steps are those of [`run`].
-pub fn run_kept(job: &Job<'_>, kept: &Kept, calls: &mut dyn Calls) -> (Outcome, u64) {
-    run_as(job, Some(kept), calls)
+/// Runs a script that was perhaps run before: its source is compiled once. `compiled` must be of
+/// this source. The outcome and the steps are those of [`run`].
+pub fn run_compiled(
+    job: &Job<'_>,
+    compiled: &CompiledScript,
+    calls: &mut dyn Calls,
+) -> (Outcome, u64) {
+    run_as(job, Some(compiled), calls)
 }
 
-fn run_as(job: &Job<'_>, kept: Option<&Kept>, calls: &mut dyn Calls) -> (Outcome, u64) {
+fn run_as(
+    job: &Job<'_>,
+    compiled: Option<&CompiledScript>,
+    calls: &mut dyn Calls,
+) -> (Outcome, u64) {
     let mut interpreter = match pool::take(job.limits.bytes) {
         Ok(interpreter) => interpreter,
         Err(error) => return (Outcome::Reply(internal(&error)), 0),
     };
-    let ran = run_in(&mut interpreter, job, kept, calls);
+    let ran = run_in(&mut interpreter, job, compiled, calls);
     match ran {
         Ok(ran) => {
             pool::give_back(interpreter);
@@ -42,12 +50,12 @@ fn run_as(job: &Job<'_>, kept: Option<&Kept>, calls: &mut dyn Calls) -> (Outcome
 pub(crate) fn run_in(
     interpreter: &mut Interpreter,
     job: &Job<'_>,
-    kept: Option<&Kept>,
+    compiled: Option<&CompiledScript>,
     calls: &mut dyn Calls,
 ) -> std::result::Result<(Outcome, u64), Box<dyn std::any::Any + Send>> {
     let (_, skipped) = shebang::split(job.source).unwrap_or_default();
     let source = &job.source[skipped..];
-    let prepared = interpreter.prepare(source, job, kept);
+    let prepared = interpreter.prepare(source, job, compiled);
     let lua = interpreter.lua();
     let reply = match prepared {
         Prepared::Script(script) => {

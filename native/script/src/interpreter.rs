@@ -32,12 +32,12 @@ pub(crate) const SOURCE_BYTE_STEPS: u64 = 1;
 
 /// A script whose compiled source is kept, until others need the room.
 #[derive(Debug)]
-pub struct Kept(u64);
+pub struct CompiledScript(u64);
 
-impl Default for Kept {
-    fn default() -> Kept {
+impl Default for CompiledScript {
+    fn default() -> CompiledScript {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        Kept(NEXT.fetch_add(1, Ordering::Relaxed))
+        CompiledScript(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 }
 
@@ -199,7 +199,7 @@ impl Interpreter {
         &mut self,
         source: &[u8],
         job: &Job<'_>,
-        kept: Option<&Kept>,
+        known: Option<&CompiledScript>,
     ) -> Prepared {
         let limits = job.limits;
         let of_source = source.len() as u64 * SOURCE_BYTE_STEPS;
@@ -212,7 +212,7 @@ impl Interpreter {
         let slack = strings_steps(job);
         let bytes = limits.bytes.saturating_sub(FORMER_BYTES);
         let most = self.image.counts.used.saturating_add(bytes);
-        let id = kept.map(|kept| kept.0);
+        let id = known.map(|known| known.0);
         let compiled = match id.is_some_and(|id| self.restore_script(id, budget, slack, most)) {
             true => Ok(self.lua.loaded()),
             false => self.compile(source, budget, slack, most, id),

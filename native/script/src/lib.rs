@@ -44,8 +44,8 @@ pub mod testing;
 #[cfg(test)]
 mod tests;
 
-pub use engine::{check, run, run_kept};
-pub use interpreter::Kept;
+pub use engine::{check, run, run_compiled};
+pub use interpreter::CompiledScript;
 pub use job::{Called, Calls, Job, Limits, Outcome, Stop};
 pub use meter::set_secret;
 pub use pool::{Memory, forget_all, memory};

@@ -1,7 +1,7 @@
 //! A run does not depend on what ran before, nor on whether its source is known.
 
 use crate::testing::{Answers, fresh, random, sequence};
-use crate::{Job, Kept, Limits, Outcome, Stop, run_kept};
+use crate::{CompiledScript, Job, Limits, Outcome, Stop, run_compiled};
 use todana_command::Value;
 
 /// `TODANA_SCRIPT_SEQUENCES` is the number of sequences.
@@ -21,24 +21,24 @@ fn runs_do_not_depend_on_each_other() {
 fn a_known_script_meets_each_limit_at_the_same_step() {
     let source = "local t = {} for i = 1, 40 do t[i] = 'name' .. i .. ARGV[1] end \
                   return cjson.encode(t)";
-    let kept = Kept::default();
+    let compiled = CompiledScript::default();
     let job = |steps, bytes| Job {
         source: source.as_bytes(),
         keys: &[b"KEYS", b"cjson"],
         arguments: &[b"name"],
         limits: Limits { steps, bytes },
     };
-    let whole = run_kept(&job(1 << 30, 1 << 20), &kept, &mut Answers).1;
+    let whole = run_compiled(&job(1 << 30, 1 << 20), &compiled, &mut Answers).1;
     for steps in (0..whole + 3).filter(|steps| *steps < 600 || steps % 7 == 0 || *steps > whole - 9)
     {
         let job = job(steps, 1 << 20);
-        let known = run_kept(&job, &kept, &mut Answers);
+        let known = run_compiled(&job, &compiled, &mut Answers);
         assert_eq!(Some(&known), fresh(&job).as_ref(), "{steps}");
         assert_eq!(known.0 == Outcome::Stopped(Stop::Steps), steps < whole, "{steps}");
     }
     for bytes in (16_000..40_000).step_by(50) {
         let job = job(1 << 30, bytes);
-        assert_eq!(Some(run_kept(&job, &kept, &mut Answers)), fresh(&job), "{bytes}");
+        assert_eq!(Some(run_compiled(&job, &compiled, &mut Answers)), fresh(&job), "{bytes}");
     }
 }
 
@@ -50,15 +50,15 @@ fn forgotten_scripts_are_compiled_again() {
             let lines = (0..3_000).map(|line| format!("local x = 'a{line}b{at}'\nx = nil\n"));
             (
                 format!("do {} end return {at}", lines.collect::<Vec<_>>().join(" end do ")),
-                Kept::default(),
+                CompiledScript::default(),
             )
         })
         .collect();
     for _ in 0..2 {
-        for (at, (source, kept)) in scripts.iter().enumerate() {
+        for (at, (source, compiled)) in scripts.iter().enumerate() {
             let limits = Limits { steps: 10_000_000, bytes: 16 << 20 };
             let job = Job { source: source.as_bytes(), keys: &[], arguments: &[], limits };
-            let outcome = run_kept(&job, kept, &mut Answers).0;
+            let outcome = run_compiled(&job, compiled, &mut Answers).0;
             assert_eq!(outcome, Outcome::Reply(Value::Integer(at as i64)));
         }
         assert!(crate::memory().scripts_bytes <= 16 << 20, "{:?}", crate::memory());
@@ -72,7 +72,7 @@ fn a_large_script_leaves_no_memory_behind() {
     let limits = Limits { steps: 100_000_000, bytes: 16 << 20 };
     let job = Job { source: source.as_bytes(), keys: &[], arguments: &[], limits };
     for _ in 0..3 {
-        let outcome = run_kept(&job, &Kept::default(), &mut Answers).0;
+        let outcome = run_compiled(&job, &CompiledScript::default(), &mut Answers).0;
         assert_eq!(outcome, Outcome::Reply(Value::Integer(14)));
         let memory = crate::memory();
         let most = memory.scripts_bytes + memory.interpreters * (3 << 20);

@@ -3,7 +3,7 @@
 use crate::engine::run_in;
 use crate::interpreter::Interpreter;
 use crate::random::Random;
-use crate::{Called, Calls, Job, Kept, Limits, Outcome, run, run_kept};
+use crate::{Called, Calls, CompiledScript, Job, Limits, Outcome, run, run_compiled};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use todana_command::Value;
 
@@ -72,14 +72,14 @@ fn same(first: &Option<(Outcome, u64)>, second: &Option<(Outcome, u64)>) -> bool
 /// Runs scripts in turn, in any order and with any limits, and compares each with one that runs
 /// alone.
 pub(crate) fn sequence(mut random: Random<impl FnMut() -> u32>, runs: u32) {
-    let mut scripts: Vec<(String, Kept)> = Vec::new();
+    let mut scripts: Vec<(String, CompiledScript)> = Vec::new();
     for _ in 0..5 {
-        scripts.push((random.script(), Kept::default()));
+        scripts.push((random.script(), CompiledScript::default()));
     }
-    scripts.push(("return redis.call('panic')".to_owned(), Kept::default()));
-    scripts.push((format!("--{}\nreturn #ARGV", "x".repeat(5_000)), Kept::default()));
+    scripts.push(("return redis.call('panic')".to_owned(), CompiledScript::default()));
+    scripts.push((format!("--{}\nreturn #ARGV", "x".repeat(5_000)), CompiledScript::default()));
     for _ in 0..runs {
-        let (source, kept) = &scripts[random.below(7) as usize];
+        let (source, compiled) = &scripts[random.below(7) as usize];
         let count = [0, 1, 3, 20, 300][random.below(5) as usize];
         let words: Vec<String> = (0..count).map(|at| format!("w{at}")).collect();
         let words: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
@@ -90,7 +90,8 @@ pub(crate) fn sequence(mut random: Random<impl FnMut() -> u32>, runs: u32) {
         };
         let job = Job { source: source.as_bytes(), keys: &[b"k1"], arguments: &words, limits };
         let alone = fresh(&job);
-        let known = catch_unwind(AssertUnwindSafe(|| run_kept(&job, kept, &mut Answers))).ok();
+        let known =
+            catch_unwind(AssertUnwindSafe(|| run_compiled(&job, compiled, &mut Answers))).ok();
         assert!(same(&alone, &known), "{limits:?} {count} words: {source}\n{alone:?}\n{known:?}");
         let unknown = catch_unwind(AssertUnwindSafe(|| run(&job, &mut Answers))).ok();
         assert!(same(&alone, &unknown), "{limits:?} {count} words: {source}");

@@ -25,8 +25,8 @@ pub(crate) fn run<K: Keyspace>(
     context: Context,
 ) -> Scripted {
     let declared = script.keys().iter().copied().collect();
-    let (before, kept) = (Vec::new(), HashSet::new());
-    let mut records = Records { space, script, context, declared, before, kept };
+    let (before, saved) = (Vec::new(), HashSet::new());
+    let mut records = Records { space, script, context, declared, before, saved };
     let scripted = interpreter.run(script, context, &mut records);
     if scripted.is_stopped {
         records.undo();
@@ -43,7 +43,7 @@ struct Records<'a, K> {
     /// that of the versions which an undo gives, on all replicas.
     before: Vec<(&'a [u8], Before)>,
     /// The keys in `before`.
-    kept: HashSet<&'a [u8]>,
+    saved: HashSet<&'a [u8]>,
 }
 
 /// A record before the script.
@@ -75,7 +75,7 @@ impl<K: Keyspace> ScriptRecords for Records<'_, K> {
             return ScriptCall::TooMuchWork;
         }
         if writes {
-            scope.each_key(|key| self.keep(key));
+            scope.each_key(|key| self.save(key));
         }
         let mut tape = Tape::new();
         let _executing = cause::executing(|| command.names());
@@ -96,10 +96,10 @@ impl<K: Keyspace> Records<'_, K> {
         work::units_in_script(command, length, self.context.value_bytes_max)
     }
 
-    /// Remembers a record before the first write.
-    fn keep(&mut self, key: &[u8]) {
+    /// Saves a record before the first write.
+    fn save(&mut self, key: &[u8]) {
         let Some(key) = self.declared.get(key).copied() else { return };
-        if !self.kept.insert(key) {
+        if !self.saved.insert(key) {
             return;
         }
         let before = self.space.read(key, self.context.now_ms, |entry| match entry {

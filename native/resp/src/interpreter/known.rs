@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use todana_script::Kept;
+use todana_script::CompiledScript;
 
 /// Most bytes of all scripts; the oldest are forgotten. A client that names a forgotten one sends
 /// it again after NOSCRIPT.
@@ -40,7 +40,7 @@ pub(super) struct Known {
 
 struct Entry {
     source: Arc<[u8]>,
-    kept: Arc<Kept>,
+    compiled: Arc<CompiledScript>,
     /// The most steps of its last runs. It decreases slowly, because a script of which only some
     /// runs take long must not pass for a short one.
     steps: Option<u64>,
@@ -50,10 +50,10 @@ struct Entry {
 impl Known {
     /// A script is to be run. Returns what the interpreters keep of it, if it was known before:
     /// most sources that are run once are not run again.
-    pub(super) fn begin(&mut self, name: Name, source: &[u8]) -> Option<Arc<Kept>> {
-        let kept = self.scripts.get(&name).map(|entry| entry.kept.clone());
+    pub(super) fn begin(&mut self, name: Name, source: &[u8]) -> Option<Arc<CompiledScript>> {
+        let compiled = self.scripts.get(&name).map(|entry| entry.compiled.clone());
         self.load(name, source);
-        kept
+        compiled
     }
 
     /// The name of a source, if it can be found without SHA-1.
@@ -91,8 +91,8 @@ impl Known {
             self.forget_oldest();
         }
         self.bytes += bytes;
-        let (kept, used) = (Arc::default(), self.clock);
-        self.scripts.insert(name, Entry { source: source.into(), kept, steps: None, used });
+        let (compiled, used) = (Arc::default(), self.clock);
+        self.scripts.insert(name, Entry { source: source.into(), compiled, steps: None, used });
         self.note_length(name, source.len());
     }
 
@@ -187,8 +187,8 @@ mod tests {
             assert!(known.begin(name, &source).is_none());
             for _ in 0..2 {
                 assert_eq!(known.find(&source), Found::Known(name));
-                let kept = known.begin(name, &source).expect("known");
-                assert!(Arc::ptr_eq(&kept, &known.scripts[&name].kept));
+                let compiled = known.begin(name, &source).expect("known");
+                assert!(Arc::ptr_eq(&compiled, &known.scripts[&name].compiled));
             }
         }
         assert_eq!(known.size().0, 20);
