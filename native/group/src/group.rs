@@ -19,11 +19,11 @@ use crate::figures::{Counters, Figures, count};
 use crate::flights::{Flight, Flights, Part, deliver};
 use crate::gate::SharedGate;
 use crate::queue::{Queue, Taken, TooLong};
-use crate::reads::Reads;
 use crate::record::{FIRST_TABLE_HOME, are_records, only_remove};
 use crate::submission::{Deliver, Gate, Outcome, Submission, Submit, Ticket};
 use crate::tables::{Directory, NamedTable};
 use crate::trigger::{Trigger, early, threshold};
+use crate::waiting_reads::WaitingReads;
 
 /// Bytes that may wait in the queue by default.
 pub const QUEUE_BYTES_MAX: usize = 32 << 20;
@@ -84,7 +84,7 @@ pub struct Group {
     sealing: Mutex<()>,
     pub(crate) formats: Formats,
     clock: Arc<Clock>,
-    pub(crate) reads: Reads,
+    pub(crate) reads: WaitingReads,
     pub(crate) flights: Flights,
     /// Held by the thread that applies the log.
     pub(crate) state: Mutex<State>,
@@ -115,7 +115,7 @@ impl Group {
         Arc::new_cyclic(|group: &Weak<Group>| Group {
             options,
             wake,
-            reads: Reads::new(Arc::clone(&gate)),
+            reads: WaitingReads::new(Arc::clone(&gate)),
             gate,
             reason: Mutex::new(Arc::from(RECOVERING)),
             queue,

@@ -19,7 +19,6 @@ mod group;
 mod load;
 mod origins;
 mod queue;
-mod reads;
 pub mod record;
 mod recovery;
 mod reports;
@@ -28,6 +27,7 @@ mod snapshot_slot;
 mod submission;
 mod tables;
 mod trigger;
+mod waiting_reads;
 mod wire;
 
 pub use apply::{Applied, Slice};
@@ -39,7 +39,6 @@ pub use gate::{SharedGate, read_in_one_load};
 pub use group::{Group, GroupOptions, QUEUE_BYTES_MAX, Sealed, Wake};
 pub use origins::ORIGINS_MAX;
 pub use queue::{LONG_UNITS_MAX, TooLong, plain_units};
-pub use reads::READ_BOUND_MS;
 pub use snapshot::{
     Damage, SnapshotError, SnapshotFile, SnapshotInfo, SnapshotRecord, SnapshotSource,
     SnapshotTable,
@@ -48,3 +47,4 @@ pub use snapshot_slot::{SnapshotProgress, SnapshotSlot};
 pub use submission::{Deliver, Gate, Outcome, Submission, Submit, Ticket};
 pub use tables::NamedTable;
 pub use trigger::{ENTRY_BYTES, SNAPSHOT_LOG_BYTES_MAX, SNAPSHOT_LOG_BYTES_MIN};
+pub use waiting_reads::READ_BOUND_MS;

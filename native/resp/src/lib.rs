@@ -59,7 +59,7 @@ mod pattern;
 mod persistence;
 mod queue;
 mod range;
-mod reads;
+mod read_level;
 mod replication;
 mod reply;
 mod reply_format;

@@ -8,6 +8,6 @@ mod expiring;
 mod formats;
 mod harness;
 mod origins;
-mod reads;
 mod reporting;
 mod snapshots;
+mod waiting_reads;

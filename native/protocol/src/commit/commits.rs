@@ -1,8 +1,8 @@
 //! The commits of one connection.
 
+use super::freshness::{Freshness, Wait};
 use super::level::ReadLevel;
 use super::log::{Log, Work};
-use super::reads::{Reads, Wait};
 use super::{NotDone, Ran};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use todana_command::{
@@ -24,7 +24,7 @@ const RECORD_OTHER_BYTES_MAX: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub struct Commits {
     commit: Option<Box<Commit>>,
-    reads: Reads,
+    freshness: Freshness,
 }
 
 #[derive(Debug)]
@@ -82,7 +82,7 @@ impl Commits {
     /// Forgets a commit whose replies were played. Called at the beginning of a turn.
     #[inline]
     pub fn begin_turn(&mut self) {
-        self.reads.begin_turn();
+        self.freshness.begin_turn();
         self.forget_over();
     }
 
@@ -121,30 +121,30 @@ impl Commits {
     /// Whether the records, or the reads, wait for their outcome.
     #[inline]
     pub fn is_waiting(&self) -> bool {
-        self.reads.is_waiting()
+        self.freshness.is_waiting()
             || self.commit.as_ref().is_some_and(|commit| matches!(commit.stage, Stage::Waiting))
     }
 
     /// Sets how new the records must be that the client reads; `None` for the default.
     pub fn set_level(&mut self, level: Option<ReadLevel>) {
-        self.reads.level = level;
+        self.freshness.level = level;
     }
 
     /// A request waits for this entry. False if the connection has just done so in vain.
     pub fn want_applied(&mut self, index: u64, ms: u64) -> bool {
-        self.reads.want_applied(index, ms)
+        self.freshness.want_applied(index, ms)
     }
 
     /// Begins to wait for what a request of this turn wants; `None` if none does. Called if nothing
     /// was recorded.
     pub fn begin_wait(&mut self) -> Option<Wait> {
-        self.reads.begin_wait()
+        self.freshness.begin_wait()
     }
 
     /// The connection has received more input.
     #[inline]
     pub fn forget_proof(&mut self) {
-        self.reads.forget();
+        self.freshness.forget();
     }
 
     /// Whether the replies to all recorded commands have been played. The turn should end: the time
@@ -187,13 +187,13 @@ impl Commits {
 
     /// The outcome of the records has arrived; the session runs the requests again.
     pub fn settle(&mut self, outcome: Outcome) {
-        if self.reads.is_waiting() {
-            return self.reads.settle(matches!(outcome, Outcome::Fresh));
+        if self.freshness.is_waiting() {
+            return self.freshness.settle(matches!(outcome, Outcome::Fresh));
         }
         let (replies, tape_bytes) = match outcome {
             Outcome::Applied(tape) => {
                 let bytes = tape.recorded_bytes();
-                self.reads.prove();
+                self.freshness.prove();
                 (Replies::Tape(Player::new(tape)), bytes)
             }
             Outcome::Dropped => (Replies::None(NotDone::Busy), 0),
@@ -204,8 +204,8 @@ impl Commits {
 
     /// There is no outcome. The session runs the requests again, and each gets this answer.
     pub fn give_up(&mut self, why: NotDone) {
-        if self.reads.is_waiting() {
-            return self.reads.give_up();
+        if self.freshness.is_waiting() {
+            return self.freshness.give_up();
         }
         self.resume(Replies::None(why), 0);
     }
@@ -426,7 +426,7 @@ impl Commits {
     /// Reads records, if they are new enough.
     #[inline]
     fn read<T>(&mut self, log: Log<'_>, read: impl FnOnce() -> T) -> Ran<T> {
-        if self.reads.may_run(log) { log.read(read) } else { self.reads.put_off(log) }
+        if self.freshness.may_run(log) { log.read(read) } else { self.freshness.put_off(log) }
     }
 
     /// Whether this work may join what is recorded. If not, it waits for that commit: there may be
@@ -446,7 +446,7 @@ impl Commits {
             let may_join = self.may_join(log, work) && log.admits_another(only_removes);
             return (!may_join).then_some(Ran::Later);
         }
-        if self.reads.is_wanted() {
+        if self.freshness.is_wanted() {
             return Some(Ran::Later);
         }
         match log.admit_write(work, only_removes) {

@@ -31,14 +31,14 @@
 //! A command on another database is executed, or waits behind a recorded one.
 
 mod commits;
+mod freshness;
 mod level;
 mod log;
-mod reads;
 
 pub use commits::{Commits, Handover};
+pub use freshness::Wait;
 pub use level::ReadLevel;
 pub use log::Log;
-pub use reads::Wait;
 
 /// What became of a command, or of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -46,7 +46,7 @@ const NO_ENTRY: u64 = u64::MAX;
 type Readers = HashMap<Ticket, Part>;
 
 /// The readers of a group, and until when its records are fresh.
-pub(crate) struct Reads {
+pub(crate) struct WaitingReads {
     /// When the clock of the group was 0.
     began: Instant,
     gate: Arc<SharedGate>,
@@ -86,9 +86,9 @@ struct Behind {
     asked_ms: Option<u64>,
 }
 
-impl Reads {
-    pub(crate) fn new(gate: Arc<SharedGate>) -> Reads {
-        Reads {
+impl WaitingReads {
+    pub(crate) fn new(gate: Arc<SharedGate>) -> WaitingReads {
+        WaitingReads {
             began: Instant::now(),
             gate,
             bound_ms: AtomicU64::new(READ_BOUND_MS),
@@ -174,7 +174,7 @@ impl Reads {
     }
 
     /// Adds a reader that waits until this entry is applied. The caller then calls
-    /// [`Reads::applied`].
+    /// [`WaitingReads::applied`].
     pub(crate) fn await_entry(&self, index: u64, reader: Part) {
         let readers = [(reader.ticket(), reader)].into();
         self.park(&mut self.waiting.lock(), index, Behind { readers, asked_ms: None });
@@ -201,7 +201,7 @@ impl Reads {
         waiting.question
     }
 
-    /// A question has this answer. The caller then calls [`Reads::applied`].
+    /// A question has this answer. The caller then calls [`WaitingReads::applied`].
     pub(crate) fn answered(&self, question: u64, index: u64) {
         let waiting = &mut *self.waiting.lock();
         if let Some((asked_ms, readers)) = waiting.asked.remove(&question) {
@@ -304,7 +304,7 @@ fn deliver_to(readers: Readers, outcome: impl Fn() -> Outcome) {
 mod tests {
     use super::*;
 
-    fn answer_all(reads: &Reads, questions: u64) -> usize {
+    fn answer_all(reads: &WaitingReads, questions: u64) -> usize {
         for _ in 0..questions {
             let question = reads.begin(0);
             reads.answered(question, 7);
@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn a_member_that_is_behind_forgets_late_answers() {
-        let reads = Reads::new(Arc::default());
+        let reads = WaitingReads::new(Arc::default());
         reads.set_others(Some(2));
         reads.set_bound_ms(1 << 40);
         assert_eq!(answer_all(&reads, 10), 10);

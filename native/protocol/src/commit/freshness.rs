@@ -46,15 +46,15 @@ enum Proof {
     Late,
 }
 
-/// The reads of a connection.
+/// Whether the records are new enough for the reads of a connection.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Reads {
+pub(super) struct Freshness {
     /// What the client has chosen.
     pub(super) level: Option<ReadLevel>,
     proof: Proof,
 }
 
-impl Reads {
+impl Freshness {
     /// Whether a read may be executed now.
     #[inline]
     pub(super) fn may_run(&self, log: Log<'_>) -> bool {
