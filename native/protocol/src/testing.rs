@@ -5,12 +5,12 @@
 //! when the session asks for it, and [`converse_in_every_way`] plays each input on both kinds. With
 //! `TODANA_TEST_DURABLE=1` in the environment, all hosts have durable databases.
 
-mod log;
 mod peer;
+mod test_log;
 mod written;
 
-pub use log::{TestLog, check_write, with_durable_hosts, with_member_hosts};
 pub use peer::Peer;
+pub use test_log::{TestLog, check_write, with_durable_hosts, with_member_hosts};
 pub use written::is_written;
 
 use crate::{
@@ -130,7 +130,7 @@ impl<P: Part> FakeHost<P> {
     /// A host with empty databases and one client of this protocol.
     pub fn new(protocol: ProtocolName) -> FakeHost<P> {
         let tables = std::array::from_fn::<_, DATABASES, _>(|_| {
-            let durable = log::hosts_are_durable();
+            let durable = test_log::hosts_are_durable();
             let (shards, seed) = (Some(16), Some(7));
             Arc::new(Table::new(Options { shards, seed, durable, ..Options::default() }))
         });

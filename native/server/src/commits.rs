@@ -22,7 +22,7 @@ use crate::Config;
 use crate::clock::{Clock, Moment};
 use crate::host::Resumed;
 use crate::inbox::Message;
-use crate::log;
+use crate::node_log;
 use crate::shared::Shared;
 use crate::statistics::LoopStatistics;
 use crate::waiters::Place;
@@ -218,7 +218,7 @@ impl Commit {
         let is_left_over = matches!(next, Next::Read { .. }) && self.commits.is_playing();
         if is_left_over || self.commits.is_broken() {
             statistics.panics.add(1);
-            log::error!(
+            node_log::error!(
                 "a {:?} request of {} was not the same after its commit, its connection \
                  is closed",
                 client.protocol,

@@ -10,8 +10,8 @@ use crate::event_loop::{EventLoop, LISTENERS_MAX};
 use crate::inbox::{Inbox, Message, Waker};
 use crate::listener::{self, Listener};
 use crate::listening::Listeners;
-use crate::log;
 use crate::memory::{self, ProcessUsage};
+use crate::node_log;
 use crate::password::Secret;
 use crate::poller::{self, Poller};
 use crate::sending;
@@ -258,7 +258,7 @@ fn spawn<D: Door>(number: usize, event_loop: EventLoop<D>) -> io::Result<JoinHan
     let before = blocked.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
     let thread = thread::Builder::new().name(format!("todana-loop-{number}")).spawn(move || {
         if catch_unwind(AssertUnwindSafe(|| event_loop.run())).is_err() {
-            log::error!("event loop {number} panicked and has ended");
+            node_log::error!("event loop {number} panicked and has ended");
         }
     });
     before.thread_set_mask()?;

@@ -7,7 +7,7 @@ use crate::connection::{Connection, NO_SIGNAL, shut_down};
 use crate::door::{self, Door, Refusal};
 use crate::inbox::{Accepted, Message};
 use crate::listener;
-use crate::log;
+use crate::node_log;
 use crate::poller::Interest;
 use rustix::net::SendFlags;
 use std::io;
@@ -69,7 +69,7 @@ impl<D: Door> EventLoop<D> {
         let now_ns = self.now_ns();
         if now_ns >= self.complain_again_ns {
             self.complain_again_ns = now_ns + COMPLAINT_NS;
-            log::warning!("cannot accept connections: {}", listener::in_words(error));
+            node_log::warning!("cannot accept connections: {}", listener::in_words(error));
         }
         self.watch_listeners(Interest::NONE);
         self.accept_again_ns = now_ns + REST_NS;

@@ -3,7 +3,7 @@
 use super::EventLoop;
 use crate::door::Door;
 use crate::inbox::Message;
-use crate::log;
+use crate::node_log;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Minimum interval between log messages about this.
@@ -65,7 +65,7 @@ impl<D: Door> EventLoop<D> {
             0 => String::new(),
             count => format!(" ({count} more since the last such message)"),
         };
-        log::warning!(
+        node_log::warning!(
             "closed a {:?} client at {} that held {held} bytes, since all clients held \
              more than clients_memory_limit, {} bytes{others}",
             client.protocol,

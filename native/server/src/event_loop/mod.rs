@@ -62,7 +62,7 @@ use crate::connection::{Connection, INPUT_BYTES, Turn, Verdict};
 use crate::door::Door;
 use crate::inbox::{Message, Waker};
 use crate::listener::{self, Listener};
-use crate::log;
+use crate::node_log;
 use crate::notices::Notification;
 use crate::poller::{Interest, Poller, Ready, Sources, Token};
 use crate::shared::{LoopPart, Shared};
@@ -213,7 +213,7 @@ impl<D: Door> EventLoop<D> {
             // not end the other connections.
             if catch_unwind(AssertUnwindSafe(|| self.round())).is_err() {
                 self.part().statistics.panics.add(1);
-                log::error!("event loop {} panicked and continues", self.number);
+                node_log::error!("event loop {} panicked and continues", self.number);
                 self.ready.clear();
                 std::thread::sleep(Duration::from_millis(10));
             }
@@ -230,7 +230,7 @@ impl<D: Door> EventLoop<D> {
         let Self { poller, waker, listeners, connections, ready, .. } = self;
         let sources = Owned { waker, listeners, connections };
         if let Err(error) = poller.wait(&sources, ready, timeout) {
-            log::error!("waiting for sockets failed: {}", listener::in_words(&error));
+            node_log::error!("waiting for sockets failed: {}", listener::in_words(&error));
             std::thread::sleep(Duration::from_millis(100));
         }
         let began = self.begin_round();
@@ -365,7 +365,7 @@ impl<D: Door> EventLoop<D> {
         let verdict = verdict.unwrap_or_else(|_| {
             part.statistics.panics.add(1);
             let client = &connection.client;
-            log::error!(
+            node_log::error!(
                 "a {:?} request of {} panicked, its connection is closed",
                 client.protocol,
                 client.address

@@ -11,7 +11,7 @@ use crate::clients::IN_TRANSIT;
 use crate::connection::Connection;
 use crate::door::Door;
 use crate::inbox::Message;
-use crate::log;
+use crate::node_log;
 use crate::poller::Interest;
 use crate::shared::LoopPart;
 use std::any::Any;
@@ -198,7 +198,10 @@ impl<D: Door> EventLoop<D> {
     /// Serves a connection of another loop from now on.
     pub(super) fn adopt(&mut self, connection: Box<dyn Any + Send>) {
         let Ok(connection) = connection.downcast::<Connection<D>>() else {
-            return log::error!("event loop {} got a connection of another server", self.number);
+            return node_log::error!(
+                "event loop {} got a connection of another server",
+                self.number
+            );
         };
         let index = self.connections.vacant();
         let fd = connection.as_ref().as_fd();
@@ -213,7 +216,9 @@ impl<D: Door> EventLoop<D> {
                 self.close(index);
             }
             Err(error) => {
-                log::error!("the connection of {address} is closed: it cannot be watched: {error}");
+                node_log::error!(
+                    "the connection of {address} is closed: it cannot be watched: {error}"
+                );
                 self.close(index);
             }
         }

@@ -1,6 +1,6 @@
-//! Lines for the operator.
+//! The log of the node: lines for the operator.
 //!
-//! They go to the log of the surrounding node, if that takes them, and else to standard error.
+//! They go to the surrounding node, if that takes them, and else to standard error.
 
 use std::sync::OnceLock;
 
@@ -34,14 +34,14 @@ pub(crate) fn line(level: Level, text: &str) {
 /// Logs a formatted line as a warning.
 macro_rules! warning {
     ($($arguments:tt)*) => {
-        $crate::log::line($crate::log::Level::Warning, &format!($($arguments)*))
+        $crate::node_log::line($crate::node_log::Level::Warning, &format!($($arguments)*))
     };
 }
 
 /// Logs a formatted line as an error.
 macro_rules! error {
     ($($arguments:tt)*) => {
-        $crate::log::line($crate::log::Level::Error, &format!($($arguments)*))
+        $crate::node_log::line($crate::node_log::Level::Error, &format!($($arguments)*))
     };
 }
 
