@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn stored_fractions_are_told_with_six_places() {
+    fn stored_fractions_are_shown_with_six_places() {
         let text = |whole: i64, parts: i64| {
             let bytes = [whole.to_be_bytes(), parts.to_be_bytes()].concat();
             fraction_text(stored_fraction(&bytes).unwrap())

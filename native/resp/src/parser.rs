@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_known_to_be_missing_are_told() {
+    fn bytes_known_to_be_missing_are_reported() {
         assert_eq!(whole(b"*1\r\n$50\r\nabc").0, Parsed::Incomplete(49));
         assert_eq!(whole(b"*1\r\n$5").0, Parsed::Incomplete(1));
     }

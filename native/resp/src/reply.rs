@@ -84,7 +84,7 @@ impl<S: Sink> Reply for Formatted<'_, S> {
                      lru_seconds_idle:0"
                 ).as_bytes());
             }
-            ReplyFormat::Untold => self.fail("ERR access frequency is not tracked"),
+            ReplyFormat::NotTracked => self.fail("ERR access frequency is not tracked"),
             _ => self.sink.text(encoding(&it)),
         }
     }

@@ -29,7 +29,7 @@ pub(super) enum ReplyFormat {
     /// The same number for every record.
     Always(i64),
     /// OBJECT FREQ.
-    Untold,
+    NotTracked,
     /// GETEX with an invalid expiry, which is an error only if the record exists.
     GetExFailure {
         /// The expiry is a number at least.

@@ -27,7 +27,7 @@ const COMMANDS_UNITS: u64 = 512;
 const NAMES_UNITS: u64 = 64;
 const LOOKUP_UNITS: u64 = 5;
 const PATTERN_KIB_UNITS: u64 = 512;
-const CLIENT_TOLD_UNITS: u64 = 4;
+const CLIENT_LINE_UNITS: u64 = 4;
 const CLIENT_UNITS: u64 = 1;
 const SLOW_ENTRY_UNITS: u64 = 8;
 const PUBLISH_UNITS: u64 = 16;
@@ -91,7 +91,7 @@ impl<'h, H: Host> Work<'h, H> {
             Effort::CommandNames => patterns,
             Effort::OptionNames => patterns + words * LOOKUP_UNITS,
             Effort::Options => NAMES_UNITS + words * LOOKUP_UNITS,
-            Effort::ClientLines => NAMES_UNITS + self.clients() * CLIENT_TOLD_UNITS,
+            Effort::ClientLines => NAMES_UNITS + self.clients() * CLIENT_LINE_UNITS,
             Effort::Clients => NAMES_UNITS + self.clients() * CLIENT_UNITS,
             Effort::Publish => PUBLISH_UNITS + self.topics(&[Topic::Pattern]) * TOPIC_UNITS,
             Effort::Topics => patterns + self.topics(&[Topic::Channel, Topic::Shard]) * TOPIC_UNITS,

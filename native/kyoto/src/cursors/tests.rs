@@ -241,7 +241,7 @@ fn the_look_that_steps_off_the_end_succeeds() {
 }
 
 #[test]
-fn looks_tell_when_the_record_expires() {
+fn looks_report_when_the_record_expires() {
     let mut connection = Connection::new(LEXICAL);
     connection.put("a", Expires::At(START_MS + 61_000));
     connection.check(Row::CurJump, "CUR=1", "");
@@ -304,7 +304,7 @@ fn all_records_can_be_removed_one_after_the_other() {
 }
 
 #[test]
-fn seize_tells_the_record_and_removes_it() {
+fn seize_returns_the_record_and_removes_it() {
     let mut connection = Connection::with(LEXICAL, &["a", "b"]);
     connection.put("a", Expires::At(START_MS + 61_000));
     connection.check(Row::CurJump, "CUR=1", "");

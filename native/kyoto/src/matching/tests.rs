@@ -120,7 +120,7 @@ fn expressions_are_searched_in_all_keys() {
 }
 
 #[test]
-fn a_wrong_expression_is_told() {
+fn a_wrong_expression_is_reported() {
     let error = find(&mut host(None, &[b"a"]), Row::MatchRegex, "regex=(");
     assert_eq!(error, Err("DB: 8: logical inconsistency: compilation failed".into()));
 }

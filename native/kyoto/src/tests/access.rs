@@ -140,7 +140,7 @@ fn pages_of_the_settings_may_read_what_is_answered() {
 }
 
 #[test]
-fn a_browser_is_told_what_pages_of_the_settings_may_send() {
+fn a_browser_learns_what_pages_of_the_settings_may_send() {
     let preflight = |origin: &str, more: &str| {
         format!(
             "OPTIONS /rpc/clear HTTP/1.1\r\nOrigin: {origin}\r\n\
@@ -256,7 +256,7 @@ fn a_head_is_shorter_without_a_password() {
 }
 
 #[test]
-fn binary_requests_need_a_password_told_before() {
+fn binary_requests_need_a_password_sent_before() {
     for first in ["\u{0}", "\x7f"] {
         assert_eq!(
             answers_with(first, with_password),

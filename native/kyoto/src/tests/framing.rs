@@ -142,7 +142,7 @@ fn header_lines_that_http_does_not_know_are_refused() {
 }
 
 #[test]
-fn two_ways_to_tell_the_length_of_a_body_are_refused() {
+fn two_lengths_of_a_body_are_refused() {
     for (headers, why) in [
         ("Content-Length: 1\r\nContent-Length: 2", "invalid content length"),
         ("Content-Length: 1\r\nTransfer-Encoding: chunked", "invalid transfer encoding"),
@@ -210,7 +210,7 @@ fn methods_without_a_use_for_a_body_pass_it_over() {
 }
 
 #[test]
-fn a_client_that_waits_before_its_body_is_told_to_go_on_once() {
+fn a_client_that_waits_before_its_body_gets_one_permission() {
     let go_on = "HTTP/1.1 100 Continue\n\n";
     let head = "PUT /a HTTP/1.1\r\nExpect: 100-Continue\r\n";
     let sized = format!("{head}Content-Length: 1\r\n\r\nx");

@@ -53,7 +53,7 @@ fn a_body_is_not_taken_for_a_request_of_the_other_protocol() {
 }
 
 #[test]
-fn procedures_are_told_apart_from_keys_by_their_path() {
+fn procedures_are_distinguished_from_keys_by_their_path() {
     for (path, is_procedure) in [
         ("/rpc/void", true),
         ("/rpc/", true),
@@ -82,7 +82,7 @@ fn procedures_close_where_the_client_asks_for_it() {
 }
 
 #[test]
-fn a_record_that_lives_longer_than_a_time_can_tell_lives_for_ever() {
+fn a_record_that_lives_longer_than_a_time_can_say_lives_for_ever() {
     // A value as other protocols can store it.
     let prepare = |host: &mut FakeHost| {
         let set = Set { expires: Expires::At((1 << 40) * 1000), ..Set::new(b"a", b"x") };

@@ -130,7 +130,7 @@ fn put_has_modes() {
 }
 
 #[test]
-fn a_time_is_told_as_it_was_given() {
+fn a_time_is_returned_as_it_was_given() {
     for xt in ["1700000001", "0x6553f101", "2023-11-14T22:13:21Z", "Tue, 14 Nov 2023 22:13:21 GMT"]
     {
         for method in ["GET", "HEAD"] {
@@ -180,7 +180,7 @@ fn a_put_without_a_time_ends_an_expiry() {
 }
 
 #[test]
-fn a_persistent_database_neither_takes_nor_tells_a_time() {
+fn a_persistent_database_neither_takes_nor_returns_a_time() {
     let input = put("/3/a", "X-Kt-Xt: 60\r\n", "x") + &get("/3/a");
     assert_eq!(answers_with(input, four_databases), created("/3/a") + &got("x"));
     let expiring = |host: &mut FakeHost| {

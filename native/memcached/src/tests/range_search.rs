@@ -56,7 +56,7 @@ fn records_come_in_the_order_asked_for_with_both_ends() {
 }
 
 #[test]
-fn gets_tells_tokens() {
+fn gets_returns_tokens() {
     let mut conversation = letters();
     let token = conversation.ask("gets b\r\n");
     assert_eq!(conversation.ask("gets mio:range-search b b 10 asc\r\n"), token);

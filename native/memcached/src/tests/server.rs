@@ -125,7 +125,7 @@ fn stats_has_what_exporters_read() {
 }
 
 #[test]
-fn stats_tells_settings_items_and_connections() {
+fn stats_reports_settings_items_and_connections() {
     let mut conversation = Conversation::new();
     conversation.host.password = None;
     let settings = conversation.ask("stats settings\r\n");

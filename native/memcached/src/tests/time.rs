@@ -70,7 +70,7 @@ fn flush_all_can_be_put_off() {
 }
 
 #[test]
-fn mg_tells_the_seconds_since_the_last_look() {
+fn mg_returns_the_seconds_since_the_last_look() {
     let mut conversation = Conversation::new();
     conversation.ask("set a 0 0 1\r\nx\r\n");
     conversation.host.now_ms += 7_000;

@@ -114,7 +114,7 @@ macro_rules! keys {
         ObjectEncoding { name: "object|encoding", handler: Store(keys::object, ReplyFormat::Encoding), arity: 3,
             keys: LOOK_SECOND, flags: READONLY | RANDOM, group: Generic, since: "2.2.3", syntax: "key", cost: "O(1)",
             summary: "Returns the encoding that Redis would use: int, embstr or raw." }
-        ObjectFreq { name: "object|freq", handler: Store(keys::object, ReplyFormat::Untold), arity: 3,
+        ObjectFreq { name: "object|freq", handler: Store(keys::object, ReplyFormat::NotTracked), arity: 3,
             keys: LOOK_SECOND, flags: READONLY | RANDOM, group: Generic, since: "4.0.0", syntax: "key", cost: "O(1)",
             summary: "Refused: the server does not report how often a key is used." }
         ObjectHelp { name: "object|help", handler: Session(NameTable, help), arity: 2, keys: NO_KEYS, flags: ANYTIME,

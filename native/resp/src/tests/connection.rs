@@ -17,7 +17,7 @@ fn ping_and_echo() {
 }
 
 #[test]
-fn hello_tells_who_is_there_and_chooses_the_version() {
+fn hello_reports_who_is_there_and_chooses_the_version() {
     script(
         r#"
         > HELLO

@@ -24,7 +24,7 @@ fn closed(text: &str) -> (String, bool) {
 }
 
 #[test]
-fn protocol_errors_are_told_and_close() {
+fn protocol_errors_are_reported_and_close() {
     for (input, error) in [
         ("*1\r\n:3\r\n", "-ERR Protocol error: expected '$', got ':'"),
         ("*1\r\n\r\n", "-ERR Protocol error: expected '$', got ' '"),

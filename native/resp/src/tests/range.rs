@@ -124,7 +124,7 @@ fn a_prefix_has_its_keys() {
 }
 
 #[test]
-fn values_come_as_redis_tells_scores() {
+fn values_come_as_redis_writes_scores() {
     script_on(
         r#"
         > MSET a 1 b 2
@@ -321,7 +321,7 @@ fn a_transaction_finds_it_in_one_step_or_says_that_it_cannot() {
 }
 
 #[test]
-fn ranges_are_told_as_commands_of_a_module() {
+fn ranges_are_reported_as_commands_of_a_module() {
     script(
         r#"
         > COMMAND LIST FILTERBY MODULE todana

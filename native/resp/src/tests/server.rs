@@ -80,7 +80,7 @@ fn command_describes_the_commands_of_the_table() {
 }
 
 #[test]
-fn names_asked_for_again_and_again_are_told_once() {
+fn names_asked_for_again_and_again_are_returned_once() {
     let (mut host, mut session) = (host(), RespSession::default());
     for request in ["COMMAND DOCS", "LATENCY HISTOGRAM"] {
         let once = ask(&mut session, &mut host, &format!("{request} client get"));

@@ -50,7 +50,7 @@ fn turns(
 }
 
 #[test]
-fn keys_are_collected_and_told_in_many_turns() {
+fn keys_are_collected_and_returned_in_many_turns() {
     let (mut host, mut session) = (filled(40_000), RespSession::default());
     let other = |host: &mut FakeHost, turn: usize| {
         // Keys that exist throughout are returned, whatever comes and goes.
@@ -128,7 +128,7 @@ fn many_keys_are_done_in_steps_of_thousands() {
 }
 
 #[test]
-fn large_values_are_told_in_many_turns() {
+fn large_values_are_returned_in_many_turns() {
     let (mut host, mut session) = (host(), RespSession::default());
     let value = "x".repeat(100_000);
     for number in 0..20 {

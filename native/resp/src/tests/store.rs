@@ -126,7 +126,7 @@ fn a_value_is_compared_before_it_is_replaced_or_removed() {
 }
 
 #[test]
-fn time_is_told_relative_and_absolute() {
+fn time_is_returned_relative_and_absolute() {
     let (mut host, mut session) = (host(), RespSession::default());
     let mut ask = |host: &mut FakeHost, line: &str| ask(&mut session, host, line);
     ask(&mut host, "SET k v PX 1500");

@@ -151,7 +151,7 @@ fn names_of_procedures_are_decoded() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]
-    fn echo_returns_what_it_was_told(
+    fn echo_returns_what_it_was_sent(
         rows in prop::collection::btree_map(
             prop::collection::vec(any::<u8>(), 0..12),
             prop::collection::vec(any::<u8>(), 0..300),

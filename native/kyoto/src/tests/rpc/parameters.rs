@@ -160,7 +160,7 @@ fn a_full_table_is_an_error_of_the_system() {
 }
 
 #[test]
-fn a_persistent_database_takes_and_tells_no_times() {
+fn a_persistent_database_takes_and_returns_no_times() {
     let mut conversation = conversation();
     for (name, form) in [
         ("set", "key=a&value=1&xt=5"),
