@@ -7,9 +7,9 @@
 %% which the question was sent: once its entries are applied here, the databases
 %% have everything that was acknowledged until then.
 %%
-%% Readers wait in native code (native/group/src/waiting_reads.rs). Each question
-%% has a number and serves all who have waited until it was sent; only one is on
-%% its way at a time, however many readers there are.
+%% Readers wait in native code (native/group/src/waiting_reads.rs). Each
+%% question has a number and serves all who have waited until it was sent; only
+%% one is on its way at a time, however many readers there are.
 -module(todana_read_index).
 -moduledoc false.
 -behaviour(gen_server).

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use todana_command::{
     Error, Inadmissible, LcsSpan, LeaseState, Player, Record, Refusal, Reply, Status, Tape,
 };
-use todana_table::{Keyspace, Meta, Options, Shared, Table};
+use todana_table::{Keyspace, Kind, Meta, Options, Shared, Table};
 
 /// Records the calls that the bytes choose, and plays the tape onto another one.
 pub fn tape(data: &[u8]) {

@@ -464,7 +464,7 @@ impl Running {
 
 /// Receives the replies to a record.
 trait Recorder: Reply {
-    /// The next command of a batch.
+    /// The next command of a transaction.
     fn next_command(&mut self);
 }
 

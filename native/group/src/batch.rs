@@ -104,8 +104,8 @@ pub(crate) struct Formats {
 
 impl Formats {
     /// Sets the newest format that all members read, and the newest that is written although no
-    /// command needs it; `None` for a node alone. A member that writes a newer one than this version
-    /// has a newer version.
+    /// command needs it; `None` for a node alone. A member that writes a newer one than this
+    /// version has a newer version.
     pub(crate) fn set_common(&self, formats: Option<(u8, u8)>) {
         let known = |format: u8| format.clamp(FORMAT_MIN, FORMAT_MAX);
         let (common, unasked) = formats

@@ -253,7 +253,7 @@ pub(crate) fn are_records(mut bytes: &[u8], count: usize) -> bool {
 }
 
 /// The lowest format of batches that has all commands of these records. Reads do not count: only
-/// their origin decodes them. Whoever makes a submission knows it without decoding.
+/// their origin decodes them. The maker of a submission knows it without decoding.
 pub fn format_of(mut bytes: &[u8]) -> u8 {
     let mut format = FORMAT_MIN;
     while let Front::Record(record, rest) = front(bytes) {

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-/// Values by an index. An index that becomes free is not reused before [`Arena::recycle`], so one that
-/// is still in use within a round of the loop cannot refer to another value.
+/// Values by an index. An index that becomes free is not reused before [`Arena::recycle`], so one
+/// that is still in use within a round of the loop cannot refer to another value.
 #[derive(Debug)]
 pub(crate) struct Arena<T> {
     values: Vec<Option<T>>,

@@ -345,8 +345,8 @@ impl<'a> Entry<'a> {
     /// `make`. The table keeps it beside the entry and passes it to the hook of [`set_pin_release`]
     /// when it releases the entry, so the pin lives at least until this read ends. If two
     /// concurrent reads find no pin, both make one, and one of the two goes to the hook at once.
-    /// Returns `None` for small entries, for collections, and for entries that are not read in place
-    /// (use [`Table::read_in_place`](crate::Table::read_in_place)), since such a pin could be
+    /// Returns `None` for small entries, for collections, and for entries that are not read in
+    /// place (use [`Table::read_in_place`](crate::Table::read_in_place)), since such a pin could be
     /// released while in use.
     pub fn pin(&self, make: impl FnOnce(Shared) -> NonNull<c_void>) -> Option<NonNull<c_void>> {
         let header = self.wide_string()?;
@@ -623,8 +623,8 @@ impl EntryBox {
     }
 
     /// Whether [`EntryBox::overwrite`] can replace the value: the new one has the same size, the
-    /// entry is a string, holds it without a body and has no other metadata than its version, and nothing but
-    /// the box and aliases has a pointer to it. The caller considers aliases.
+    /// entry is a string, holds it without a body and has no other metadata than its version, and
+    /// nothing but the box and aliases has a pointer to it. The caller considers aliases.
     #[inline]
     pub(crate) fn fits(&self, parts: &[&[u8]]) -> bool {
         let tag = self.tagged.addr().get();
@@ -662,8 +662,8 @@ impl EntryBox {
         }
     }
 
-    /// The entry to be rewritten, if it is a compact string without other metadata than its version;
-    /// otherwise the box.
+    /// The entry to be rewritten, if it is a compact string without other metadata than its
+    /// version; otherwise the box.
     #[inline(always)]
     pub(crate) fn simple(&mut self) -> Result<Simple<'_>, &mut EntryBox> {
         let tag = self.tagged.addr().get();

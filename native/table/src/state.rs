@@ -123,8 +123,8 @@ impl Table {
 
 impl Snapshot<'_> {
     /// Visits the next entries, as [`Snapshot::next_part`] does, and adds them to a digest. That of
-    /// all entries is the table's [`Table::digest`] at the snapshot's moment; begin with 0. An entry
-    /// counts as one and as one more for each [`DIGESTED_BYTES`] of its value.
+    /// all entries is the table's [`Table::digest`] at the snapshot's moment; begin with 0. An
+    /// entry counts as one and as one more for each [`DIGESTED_BYTES`] of its value.
     pub fn digest_part(&mut self, count: usize, digest: &mut u64) -> Result<bool, Abandoned> {
         let hash = KeyHash::new(DIGEST_SEED);
         let mut left = count;

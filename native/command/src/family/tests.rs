@@ -216,8 +216,11 @@ fn check_kinds(command: &Command<'_>, dice: &mut Dice) -> bool {
         for (key, (kind, value, _)) in &before {
             let after = space.records();
             let same = after.get(key).is_some_and(|it| (it.0, &it.1) == (*kind, value));
-            let is_destination = matches!(command, Command::Bits(BitsCommand::BitOperation { keys, .. })
-                if keys.first() == Some(&key.as_slice()));
+            let is_destination = matches!(
+                command,
+                Command::Bits(BitsCommand::BitOperation { keys, .. })
+                    if keys.first() == Some(&key.as_slice())
+            );
             assert!(same || is_destination, "{command:?} changes a collection");
         }
     }

@@ -176,7 +176,10 @@ mod tests {
             version: u64,
             is_collection: bool,
         ) {
-            let value = if is_collection { [&[1], &value[..value.len().min(99)]].concat() } else { value };
+            let value = match is_collection {
+                true => [&[1], &value[..value.len().min(99)]].concat(),
+                false => value,
+            };
             let stored = match is_collection {
                 true => Stored::block(&value).expect("a block"),
                 false => Stored::string(&value),

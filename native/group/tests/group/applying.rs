@@ -215,7 +215,7 @@ fn conditions_see_the_state_at_their_place_in_the_log() {
 }
 
 #[test]
-fn a_batch_is_one_step_if_its_watches_hold() {
+fn a_transaction_is_one_step_if_its_watches_hold() {
     let mut harness = Harness::new();
     let set = |value| (0, Command::String(StringCommand::Set(Set::new(b"b", value))));
     let get = || (0, Command::String(StringCommand::Get { key: b"b" }));

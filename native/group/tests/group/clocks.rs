@@ -86,7 +86,7 @@ fn an_operator_sets_the_time_back_and_what_was_sent_before_does_not_undo_it() {
     assert_eq!(harness.group.figures().malformed, 0);
 }
 
-/// A batch finds the table as a command does.
+/// A transaction finds the table as a command does.
 #[test]
 fn what_is_cleared_at_the_new_time_is_cleared_before_the_next_record() {
     let mut harness = Harness::new();

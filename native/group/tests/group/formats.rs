@@ -67,7 +67,7 @@ fn script() -> Command<'static> {
     }))
 }
 
-fn batch(command: Command<'static>) -> Vec<u8> {
+fn transaction(command: Command<'static>) -> Vec<u8> {
     let mut records = Vec::new();
     record::put_transaction(
         &mut records,
@@ -111,9 +111,9 @@ fn a_member_writes_the_lowest_format_that_has_the_commands() {
         (set(0, b"a", b"1"), 1),
         (command(0, &replace_if()), 2),
         (command(0, &script()), 3),
-        (batch(Command::Database(DatabaseCommand::Count)), 1),
-        (batch(replace_if()), 2),
-        (batch(script()), 3),
+        (transaction(Command::Database(DatabaseCommand::Count)), 1),
+        (transaction(replace_if()), 2),
+        (transaction(script()), 3),
         // Only the node that wrote it decodes a read.
         (read(&keys_of_slot), 1),
         (read(&script()), 1),
@@ -165,7 +165,7 @@ fn no_format_is_written_that_a_member_does_not_read() {
         assert_eq!(dropped, expected, "{common}");
     }
     harness.group.set_common_formats(Some((1, 1)));
-    harness.submit(7, batch(script()), 1);
+    harness.submit(7, transaction(script()), 1);
     assert_eq!(harness.group.take(0), None, "a batch with nothing in it");
     assert_eq!(harness.outcomes(), [(7, Seen::Dropped)]);
 }

@@ -138,7 +138,7 @@ struct Key {
     cleared: u64,
 }
 
-/// A batch with watches ran if and only if its keys had not changed between the watch and its
+/// A transaction with watches ran if and only if its keys had not changed between the watch and its
 /// place in the log.
 fn check_watches(world: &World, replies: &HashMap<u64, Vec<Played>>) {
     let mut keys = [Key::default(); KEYS.len()];

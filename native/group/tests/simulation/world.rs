@@ -174,7 +174,7 @@ impl World {
         let fates = |is: fn(&Fate) -> bool| {
             self.requests.values().filter(|(_, fate)| is(fate)).count() as u64
         };
-        let batches = |status| {
+        let transactions = |status| {
             let requests = self.requests.values();
             let all = requests.flat_map(|(request, fate)| match fate {
                 Fate::Applied(played) => request.ops.iter().zip(played).collect(),
@@ -192,8 +192,8 @@ impl World {
             ("applied", fates(|fate| matches!(fate, Fate::Applied(_)))),
             ("dropped", fates(|fate| *fate == Fate::Dropped)),
             ("unknown", fates(|fate| *fate == Fate::Unknown)),
-            ("batches", batches(Status::Done)),
-            ("failed watches", batches(Status::WatchFailed)),
+            ("transactions", transactions(Status::Done)),
+            ("failed watches", transactions(Status::WatchFailed)),
             ("tables", self.life.group.tables().len() as u64),
         ]
     }
