@@ -4,8 +4,6 @@
 //! way from the table to the client's buffer (or the process' heap). Each protocol implements the
 //! trait in its own format.
 
-use crate::record;
-use crate::string::numbers;
 use crate::value::Value;
 use std::ops::Range;
 use todana_table::{Entry, Full, Kind, Refused, Shared, WrongKind};
@@ -74,26 +72,6 @@ pub struct Description<'a> {
     pub idle_s: u64,
     /// Whether it was read before, as far as that is recorded.
     pub fetched: bool,
-}
-
-impl<'a> Description<'a> {
-    /// That of an entry.
-    pub(crate) fn of(entry: &Entry<'a>, now_ms: u64) -> Description<'a> {
-        let access = entry.meta().access;
-        Description {
-            key: entry.key(),
-            kind: entry.kind(),
-            is_integer: entry.text().is_ok_and(numbers::is_integer),
-            length: entry.stored().bytes().len(),
-            bytes: entry.bytes(),
-            version: entry.version(),
-            expires_at_ms: entry.expires_at_ms(),
-            idle_s: access
-                .map_or(0, |access| record::seconds(now_ms).saturating_sub(access.last_s))
-                .into(),
-            fetched: access.is_some_and(|access| access.fetched),
-        }
-    }
 }
 
 /// What a leased read returns beside the record (memcached's meta get).

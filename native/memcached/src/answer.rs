@@ -4,9 +4,10 @@ use super::exptime::left_s;
 use super::line::is_word;
 use super::meta_flags::MetaRequest;
 use super::number::{push_number, push_signed};
-use super::storage::OUT_OF_MEMORY;
 use std::cell::{Cell, RefCell};
 use todana_command::{Description, Error, Kind, LcsSpan, LeaseState, Record, Refusal, Reply};
+
+pub(super) const OUT_OF_MEMORY: &str = "SERVER_ERROR out of memory storing object";
 
 /// How a record is written. All other replies are kept as an [`Outcome`], which the command's
 /// handler formats.
@@ -140,16 +141,13 @@ impl Reply for Answer<'_> {
     }
 
     fn lease(&mut self, record: Record<'_>, state: LeaseState) {
-        match self.writing {
-            Writing::Meta(request) => {
-                if state.created {
-                    self.lookups.misses += 1;
-                } else {
-                    self.lookups.hits += 1;
-                }
-                request.write_hit(self.out, record, state, self.now_ms);
+        if let Writing::Meta(request) = self.writing {
+            if state.created {
+                self.lookups.misses += 1;
+            } else {
+                self.lookups.hits += 1;
             }
-            _ => {}
+            request.write_hit(self.out, record, state, self.now_ms);
         }
         self.outcome = Outcome::Done;
     }

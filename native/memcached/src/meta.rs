@@ -1,11 +1,10 @@
 //! `mg`, `md`, `ma`, `me`: short commands with flags. `ms` is in `meta_set.rs`.
 
-use super::answer::{Outcome, Writing, failure};
+use super::answer::{OUT_OF_MEMORY, Outcome, Writing, failure};
 use super::exptime;
 use super::keys::NOT_A_NUMBER;
 use super::line::{BAD_FORMAT, Words};
 use super::meta_flags::{KeyBuffer, MetaRequest, too_many};
-use super::storage::OUT_OF_MEMORY;
 use super::table::Row;
 use super::turn::Turn;
 use crate::Host;

@@ -8,13 +8,13 @@
 //! If the line is invalid but its length is known, the value is skipped, so that it is not taken
 //! for commands.
 
-use super::answer::{Outcome, Writing};
+use super::answer::{OUT_OF_MEMORY, Outcome, Writing};
 use super::exptime;
 use super::flow::Flow;
 use super::line::{BAD_FORMAT, Words, unsigned};
 use super::meta::{OPTIONS_TOO_LONG, fail, is_short, parse};
 use super::meta_flags::{KeyBuffer, MetaRequest, too_many};
-use super::storage::{self, BAD_CHUNK, Body, OUT_OF_MEMORY, TOO_LARGE};
+use super::storage::{self, BAD_CHUNK, Body, TOO_LARGE};
 use super::table::Row;
 use super::turn::Turn;
 use crate::Host;

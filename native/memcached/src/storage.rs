@@ -9,7 +9,7 @@
 //! arrives; a `set` then removes the record, so that no client reads a value that its owner
 //! believes replaced.
 
-use super::answer::{Outcome, Writing};
+use super::answer::{OUT_OF_MEMORY, Outcome, Writing};
 use super::exptime;
 use super::flow::Flow;
 use super::line::{Arguments, BAD_FORMAT, Words, signed, unsigned};
@@ -26,7 +26,6 @@ pub(super) const ANNOUNCED_BYTES_MAX: u64 = i32::MAX as u64 - 2;
 
 pub(super) const TOO_LARGE: &str = "SERVER_ERROR object too large for cache";
 pub(super) const BAD_CHUNK: &str = "CLIENT_ERROR bad data chunk";
-pub(super) const OUT_OF_MEMORY: &str = "SERVER_ERROR out of memory storing object";
 
 /// The line of a storage command.
 struct Request<'l> {

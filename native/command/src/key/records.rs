@@ -1,6 +1,7 @@
 //! Existence, removal, renaming, copying.
 
-use crate::record::{Carried, check};
+use crate::record::{Carried, check, seconds};
+use crate::string::numbers;
 use crate::{Condition, Description, Error, Refusal, Reply};
 use todana_table::{Entry, Full, Keyspace, PREFETCH_KEYS_MAX};
 
@@ -103,9 +104,24 @@ pub(crate) fn memory_usage<K: Keyspace, R: Reply>(
 /// TYPE, OBJECT, DEBUG OBJECT, `me`. Does not count as an access.
 pub(crate) fn describe<K: Keyspace, R: Reply>(space: &K, key: &[u8], now_ms: u64, reply: &mut R) {
     space.read(key, now_ms, |entry| match entry {
-        Some(entry) => reply.description(Description::of(&entry, now_ms)),
+        Some(entry) => reply.description(description_of(&entry, now_ms)),
         None => reply.none(),
     });
+}
+
+fn description_of<'a>(entry: &Entry<'a>, now_ms: u64) -> Description<'a> {
+    let access = entry.meta().access;
+    Description {
+        key: entry.key(),
+        kind: entry.kind(),
+        is_integer: entry.text().is_ok_and(numbers::is_integer),
+        length: entry.stored().bytes().len(),
+        bytes: entry.bytes(),
+        version: entry.version(),
+        expires_at_ms: entry.expires_at_ms(),
+        idle_s: access.map_or(0, |access| seconds(now_ms).saturating_sub(access.last_s)).into(),
+        fetched: access.is_some_and(|access| access.fetched),
+    }
 }
 
 /// RENAME, RENAMENX. The caller holds the locks of both keys.
