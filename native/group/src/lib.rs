@@ -16,6 +16,7 @@ mod figures;
 mod flights;
 mod gate;
 mod group;
+mod group_snapshot;
 mod load;
 mod origins;
 mod queue;
@@ -23,7 +24,6 @@ pub mod record;
 mod recovery;
 mod reports;
 mod snapshot;
-mod snapshot_slot;
 mod submission;
 mod tables;
 mod trigger;
@@ -37,13 +37,13 @@ pub use digest::Digest;
 pub use figures::{Figures, Progress};
 pub use gate::{SharedGate, read_in_one_load};
 pub use group::{Group, GroupOptions, QUEUE_BYTES_MAX, Sealed, Wake};
+pub use group_snapshot::{GroupSnapshot, SnapshotProgress};
 pub use origins::ORIGINS_MAX;
 pub use queue::{LONG_UNITS_MAX, TooLong, plain_units};
 pub use snapshot::{
     Damage, SnapshotError, SnapshotFile, SnapshotInfo, SnapshotRecord, SnapshotSource,
     SnapshotTable,
 };
-pub use snapshot_slot::{SnapshotProgress, SnapshotSlot};
 pub use submission::{Deliver, Gate, Outcome, Submission, Submit, Ticket};
 pub use tables::NamedTable;
 pub use trigger::{ENTRY_BYTES, SNAPSHOT_LOG_BYTES_MAX, SNAPSHOT_LOG_BYTES_MIN};

@@ -10,7 +10,7 @@ use todana_command::{
 };
 use todana_group::record::{self, TableOptions};
 use todana_group::{
-    Applied, Damage, Gate, Group, SnapshotError, SnapshotFile, SnapshotProgress, SnapshotSlot,
+    Applied, Damage, Gate, Group, GroupSnapshot, SnapshotError, SnapshotFile, SnapshotProgress,
     SnapshotSource, Submit, Ticket,
 };
 use todana_table::{Abandoned, KeyOrder, Keyspace};
@@ -162,20 +162,20 @@ fn a_snapshot_is_of_one_moment_whatever_is_applied_while_it_is_written() {
 }
 
 #[test]
-fn a_slot_has_one_snapshot_until_it_is_written_or_dropped() {
+fn a_group_has_one_snapshot_until_it_is_written_or_dropped() {
     let mut harness = Harness::new();
     fill(&mut harness);
     let index = harness.group.figures().applied_index;
-    let (slot, place) = (SnapshotSlot::default(), Place::new());
-    assert_eq!(slot.write(index, &place.0, 1).expect("no file"), SnapshotProgress::Gone);
-    assert!(slot.begin(&harness.group, index));
-    assert!(!slot.begin(&harness.group, index), "it is taken");
-    assert_eq!(slot.write(index + 1, &place.0, 1).expect("no file"), SnapshotProgress::Gone);
+    let (snapshot, place) = (GroupSnapshot::default(), Place::new());
+    assert_eq!(snapshot.write(index, &place.0, 1).expect("no file"), SnapshotProgress::Gone);
+    assert!(snapshot.begin(&harness.group, index));
+    assert!(!snapshot.begin(&harness.group, index), "it is taken");
+    assert_eq!(snapshot.write(index + 1, &place.0, 1).expect("no file"), SnapshotProgress::Gone);
     assert!(!place.0.exists());
-    assert_eq!(slot.write(index, &place.0, 20_000).expect("room"), SnapshotProgress::More);
-    assert!(!slot.begin(&harness.group, index), "it is half written");
+    assert_eq!(snapshot.write(index, &place.0, 20_000).expect("room"), SnapshotProgress::More);
+    assert!(!snapshot.begin(&harness.group, index), "it is half written");
     let bytes = loop {
-        match slot.write(index, &place.0, 1 << 20).expect("room") {
+        match snapshot.write(index, &place.0, 1 << 20).expect("room") {
             SnapshotProgress::More => {}
             SnapshotProgress::Done(bytes) => break bytes,
             SnapshotProgress::Gone => panic!("it was there"),
@@ -183,18 +183,18 @@ fn a_slot_has_one_snapshot_until_it_is_written_or_dropped() {
     };
     assert_eq!(fs::metadata(&place.0).expect("a file").len(), bytes);
     assert_eq!(restored(&place, 1).digest(), harness.digest());
-    // A file that cannot be written, an end and a load free the slot.
-    assert!(slot.begin(&harness.group, index));
-    assert!(slot.write(index, Path::new("/"), 1).is_err());
-    assert!(slot.begin(&harness.group, index));
-    slot.end(index + 1);
-    assert!(!slot.begin(&harness.group, index), "the end of another one");
-    slot.end(index);
-    assert!(slot.begin(&harness.group, index));
-    slot.drop_abandoned();
-    assert!(!slot.begin(&harness.group, index), "it has not waited for long");
-    slot.clear();
-    assert!(slot.begin(&harness.group, index));
+    // A file that cannot be written, an end and a load free its place.
+    assert!(snapshot.begin(&harness.group, index));
+    assert!(snapshot.write(index, Path::new("/"), 1).is_err());
+    assert!(snapshot.begin(&harness.group, index));
+    snapshot.end(index + 1);
+    assert!(!snapshot.begin(&harness.group, index), "the end of another one");
+    snapshot.end(index);
+    assert!(snapshot.begin(&harness.group, index));
+    snapshot.drop_abandoned();
+    assert!(!snapshot.begin(&harness.group, index), "it has not waited for long");
+    snapshot.clear();
+    assert!(snapshot.begin(&harness.group, index));
 }
 
 /// What changes while a snapshot or a digest is made: records are replaced, removed and created,

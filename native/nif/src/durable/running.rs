@@ -6,13 +6,13 @@ use rustler::NifResult;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock};
 use todana_command::VALUE_BYTES_MAX;
-use todana_group::{Clock, Gate, Group, SharedGate, SnapshotSlot, Submit};
+use todana_group::{Clock, Gate, Group, GroupSnapshot, SharedGate, Submit};
 
 /// The group, and what is known about it.
 pub(super) struct Running {
     pub(super) group: Arc<Group>,
     pub(super) settings: Settings,
-    pub(super) snapshot: Arc<SnapshotSlot>,
+    pub(super) snapshot: Arc<GroupSnapshot>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -114,6 +114,6 @@ pub(super) fn group_to_load() -> NifResult<Arc<Group>> {
 }
 
 /// The group and its snapshot.
-pub(super) fn group_and_snapshot() -> NifResult<(Arc<Group>, Arc<SnapshotSlot>)> {
+pub(super) fn group_and_snapshot() -> NifResult<(Arc<Group>, Arc<GroupSnapshot>)> {
     with(|running| (Arc::clone(&running.group), Arc::clone(&running.snapshot)))
 }

@@ -1,4 +1,4 @@
-//! Snapshots of the group, and their files ([`todana_group::SnapshotSlot`]): a worker process
+//! Snapshots of the group, and their files ([`todana_group::GroupSnapshot`]): a worker process
 //! writes them, a slice per call, and `group_tick` drops a handle that nobody asks for.
 
 use super::running::{group_and_snapshot, group_to_load};

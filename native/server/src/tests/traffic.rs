@@ -223,7 +223,11 @@ fn a_flood_does_not_starve_another_client() {
                 (1..FLOOD).for_each(|_| _ = turn(&mut flood));
                 if was_busy {
                     // One turn has at most 128 requests.
-                    assert!(others < first + 300, "{} requests went before", others.saturating_sub(first));
+                    assert!(
+                        others < first + 300,
+                        "{} requests went before",
+                        others.saturating_sub(first)
+                    );
                     return;
                 }
             }

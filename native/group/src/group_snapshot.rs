@@ -3,7 +3,7 @@
 //!
 //! The handle of a snapshot is taken while the log is applied, and waits until a worker writes it,
 //! a slice per call. The log may never ask for the file: a handle that nobody asks for is dropped
-//! by [`SnapshotSlot::drop_abandoned`]. Until then no other one takes its place, since the log
+//! by [`GroupSnapshot::drop_abandoned`]. Until then no other one takes its place, since the log
 //! writes the first of several that are taken in a row and ignores the rest.
 
 use crate::{Group, SnapshotSource};
@@ -22,10 +22,10 @@ const UNCLAIMED_AFTER: Duration = Duration::from_secs(10);
 /// The snapshot of a group; there is at most one. Locked only briefly, never while a file is
 /// written or a handle is dropped, which frees what the log has changed meanwhile.
 #[derive(Default)]
-pub struct SnapshotSlot(Mutex<Slot>);
+pub struct GroupSnapshot(Mutex<Stage>);
 
 #[derive(Default)]
-enum Slot {
+enum Stage {
     #[default]
     Empty,
     /// Taken after the entry `index` of the log, and not written yet.
@@ -53,17 +53,17 @@ pub enum SnapshotProgress {
     Gone,
 }
 
-impl SnapshotSlot {
+impl GroupSnapshot {
     /// Takes the handle of a snapshot of what has been applied, up to the entry `index`. Called
     /// between two entries by the thread that applies the log. False if there is one already, or if
     /// none can be taken.
     pub fn begin(&self, group: &Arc<Group>, index: u64) -> bool {
         // Otherwise it will be complete, and then the next one is due.
-        if !matches!(*self.0.lock(), Slot::Empty) {
+        if !matches!(*self.0.lock(), Stage::Empty) {
             return false;
         }
         let Some(source) = group.begin_snapshot(index) else { return false };
-        *self.0.lock() = Slot::Taken { index, source: Box::new(source), at: Instant::now() };
+        *self.0.lock() = Stage::Taken { index, source: Box::new(source), at: Instant::now() };
         true
     }
 
@@ -71,13 +71,13 @@ impl SnapshotSlot {
     /// file, and with the last one it is on the disk. After an error the handle is gone.
     pub fn write(&self, index: u64, path: &Path, bytes: usize) -> io::Result<SnapshotProgress> {
         let taken = {
-            let mut slot = self.0.lock();
-            let own = slot.index() == Some(index);
-            own.then(|| std::mem::replace(&mut *slot, Slot::Busy { index }))
+            let mut stage = self.0.lock();
+            let own = stage.index() == Some(index);
+            own.then(|| std::mem::replace(&mut *stage, Stage::Busy { index }))
         };
         let writing = match taken {
-            Some(Slot::Taken { source, .. }) => create(path).map(|file| Writing { source, file }),
-            Some(Slot::Written { writing, .. }) => Ok(writing),
+            Some(Stage::Taken { source, .. }) => create(path).map(|file| Writing { source, file }),
+            Some(Stage::Written { writing, .. }) => Ok(writing),
             _ => return Ok(SnapshotProgress::Gone),
         };
         // After a panic the handle would count as being written for ever.
@@ -89,34 +89,34 @@ impl SnapshotSlot {
         let written = written.unwrap_or_else(|_| Err(io::Error::other("a bug of Todana")));
         let (rest, result) = match written {
             Ok((writing, false)) => {
-                let rest = Slot::Written { index, writing, at: Instant::now() };
+                let rest = Stage::Written { index, writing, at: Instant::now() };
                 (rest, Ok(SnapshotProgress::More))
             }
             Ok((writing, true)) => {
-                (Slot::Empty, Ok(SnapshotProgress::Done(writing.source.bytes_written())))
+                (Stage::Empty, Ok(SnapshotProgress::Done(writing.source.bytes_written())))
             }
-            Err(error) => (Slot::Empty, Err(error)),
+            Err(error) => (Stage::Empty, Err(error)),
         };
-        let mut slot = self.0.lock();
-        let dropped = match *slot {
-            Slot::Busy { index: own } if own == index => std::mem::replace(&mut *slot, rest),
+        let mut stage = self.0.lock();
+        let dropped = match *stage {
+            Stage::Busy { index: own } if own == index => std::mem::replace(&mut *stage, rest),
             // A load has begun meanwhile.
             _ => rest,
         };
-        drop(slot);
+        drop(stage);
         drop(dropped);
         result
     }
 
     /// Drops the handle of the snapshot taken at an entry, if it is still there.
     pub fn end(&self, index: u64) {
-        self.drop_if(|slot| slot.index() == Some(index));
+        self.drop_if(|stage| stage.index() == Some(index));
     }
 
     /// Drops the handle if it has waited for too long.
     pub fn drop_abandoned(&self) {
-        self.drop_if(|slot| match slot {
-            Slot::Taken { at, .. } | Slot::Written { at, .. } => at.elapsed() > UNCLAIMED_AFTER,
+        self.drop_if(|stage| match stage {
+            Stage::Taken { at, .. } | Stage::Written { at, .. } => at.elapsed() > UNCLAIMED_AFTER,
             _ => false,
         });
     }
@@ -126,19 +126,19 @@ impl SnapshotSlot {
         self.drop_if(|_| true);
     }
 
-    fn drop_if(&self, condition: impl FnOnce(&Slot) -> bool) {
-        let mut slot = self.0.lock();
-        let dropped = condition(&slot).then(|| std::mem::take(&mut *slot));
-        drop(slot);
+    fn drop_if(&self, condition: impl FnOnce(&Stage) -> bool) {
+        let mut stage = self.0.lock();
+        let dropped = condition(&stage).then(|| std::mem::take(&mut *stage));
+        drop(stage);
         drop(dropped);
     }
 }
 
-impl Slot {
+impl Stage {
     /// The entry of a snapshot that no thread is writing at the moment.
     fn index(&self) -> Option<u64> {
         match self {
-            Slot::Taken { index, .. } | Slot::Written { index, .. } => Some(*index),
+            Stage::Taken { index, .. } | Stage::Written { index, .. } => Some(*index),
             _ => None,
         }
     }
