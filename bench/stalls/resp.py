@@ -361,7 +361,7 @@ def _transactions(sizes) -> list[Row]:
         scratch(f"200 BITCOUNTs of {largest}", lambda: [call("BITCOUNT", "big", times=200)], lambda: call("SET", "big", b"x" * sizes.value_bytes)),
         scratch(f"200 BITPOSs in {largest}", lambda: [call("BITPOS", "big", 1, times=200)], lambda: call("SET", "big", bytes(sizes.value_bytes))),
         scratch(f"3 GETs of {largest}", lambda: [call("GET", "big", times=3)], lambda: call("SET", "big", b"x" * sizes.value_bytes)),
-        # The largest batches that are admitted. Those above exceed the limit of work and show that they are refused.
+        # The largest transactions that are admitted. Those above exceed the limit of work and show that they are refused.
         row(f"MSET of {pairs:,} pairs", lambda: [mset(pairs)], is_once=True),
         row(f"DEL of {sizes.keys // 3:,} keys", lambda: [call("DEL", *keys(sizes.keys // 3))], lambda: stored(sizes.keys // 3), is_once=True),
         row(f"MGET of {sizes.keys // 2:,} keys", lambda: [call("MGET", *keys(sizes.keys // 2))], is_once=True),
