@@ -49,7 +49,7 @@ class Host:
         options = {name: '"127.0.0.1:0"' for name in ("listen_resp", "listen_memcached", "listen_kyoto")}
         options |= {"databases": f'"{databases}"', "event_loops": str(EVENT_LOOPS)}
         # A build from before this option distributes connections evenly.
-        if "event_loop_balance" in (Path(self.checkout) / "src" / "todana_options.erl").read_text():
+        if "event_loop_balance" in next((Path(self.checkout) / "src").rglob("todana_options.erl")).read_text():
             options["event_loop_balance"] = "even"
         flags = [word for name, value in options.items() for word in ("-todana", name, value)]
         ebin = local.ebin(self.checkout)

@@ -334,7 +334,6 @@ removed.
     | {clear | swap, version()}
     | {lost, pos_integer()}.
 
-
 %% A binary of this size and more may be kept by reference instead of being
 %% copied: see native/nif/src/kept.rs. Below it a copy takes hardly longer, and
 %% less memory.

@@ -109,8 +109,8 @@ may_read(_Node, Format, Common) when Format >= Common ->
     ok;
 may_read(Node, Format, Common) ->
     {error, io_lib:format(
-        "the members of the cluster write format ~b of the log, and ~s reads "
-        "none newer than ~b: use the members' version of Todana",
+        "the members of the cluster may write format ~b of the log, and ~s "
+        "reads none newer than ~b: use the members' version of Todana",
         [Common, Node, Format]
     )}.
 

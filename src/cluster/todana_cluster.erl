@@ -246,7 +246,7 @@ remove(Dead, New) ->
 is_dead(Node) ->
     [Facts] = facts_of([Node]),
     case is_up(Facts) of
-        true -> {error, [atom_to_list(Node), " works: to remove it, say "
+        true -> {error, [atom_to_list(Node), " works: to remove it, use "
                          "`cluster leave ", atom_to_list(Node), "`"]};
         false -> ok
     end.

@@ -18,9 +18,10 @@
 -define(MAP, ~"todana_cluster_map").
 %% Of a version that announces nothing.
 -define(FIRST, 1).
-%% From this one on, a format is used as soon as it may be, and not only for new
-%% commands. So after an upgrade it waits, and until then a member can go back
-%% to the version before it.
+%% This format and the next are used as soon as they may be, and not only for
+%% new commands; so is the one after them, for commands that have older words,
+%% too. So after an upgrade they wait, and until then a member can go back to
+%% the version before it.
 -define(OF_ALL, 4).
 -define(WAIT_MS, 3_600_000).
 

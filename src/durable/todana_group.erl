@@ -94,6 +94,8 @@ busy(_Leader) ->
 init({Durability, Guard}) ->
     _ = process_flag(trap_exit, true),
     ok = todana_nif:group_gate(closed, <<>>, 0),
+    %% What the process before this one noted is over.
+    ok = todana_group_notes:forget_failure(),
     self() ! start,
     self() ! beat,
     {ok, #state{durability = Durability, guard = Guard}}.
@@ -148,7 +150,9 @@ handle_info(todana_leader, State) ->
 handle_info({'DOWN', _, process, Pid, Result}, #state{asker = Pid} = State) ->
     New = State#state{asker = none},
     case Result of
-        {answered, Load} -> {noreply, opened(Load, New)};
+        {answered, Load} ->
+            ok = todana_group_notes:forget_failure(),
+            {noreply, opened(Load, New)};
         {unanswered, {mark, Why}} -> {noreply, stays_closed(Why, New)};
         {unanswered, {alone, Why}} -> {noreply, stays_closed(Why, New)};
         _ -> {noreply, New}

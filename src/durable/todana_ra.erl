@@ -69,7 +69,7 @@ run([Step | Steps]) ->
 -spec stop(todana_data_dir:durability()) -> ok.
 stop(Durability) ->
     ok = todana_ra_server:stop(Durability),
-    todana_ra_system:stop(Durability).
+    try todana_ra_system:stop(Durability) catch _:_ -> ok end.
 
 -doc """
 Starts the application Ra. The system stops applications in the reverse order of

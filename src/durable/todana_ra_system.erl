@@ -72,7 +72,7 @@ start(#{durability := Durability, class_dir := Directory}) ->
 -doc "Stops it. The log is on disk when this returns.".
 -spec stop(todana_data_dir:durability()) -> ok.
 stop(Durability) ->
-    _ = try ra_system:stop(name(Durability)) catch _:_ -> ok end,
+    _ = ra_system:stop(name(Durability)),
     ok.
 
 -doc """

@@ -673,7 +673,10 @@ group_forget(_) -> erlang:nif_error(not_loaded).
 -spec group_in_flight() -> [Sequence :: pos_integer()].
 group_in_flight() -> erlang:nif_error(not_loaded).
 
--doc "The newest format of batches that this node reads, and that it writes.".
+-doc """
+The newest format of batches that this node reads; that all members read, which
+it writes for a command that needs it; and that it writes in any case.
+""".
 -spec group_formats() ->
     {
         Newest :: pos_integer(),

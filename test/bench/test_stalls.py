@@ -54,7 +54,7 @@ def kyoto_names():
 
 def erlang_names():
     """Exported functions of the API."""
-    source = (ROOT / "src" / "todana.erl").read_text()
+    source = (ROOT / "src" / "api" / "todana.erl").read_text()
     exported = " ".join(re.findall(r"-export\(\[(.*?)\]\)", source, re.DOTALL))
     return set(re.findall(r"\w+/\d+", exported))
 

@@ -107,6 +107,18 @@ impl<'a> Command<'a> {
         matches!(self.access(), Access::Read | Access::Walk) || self.only_removes()
     }
 
+    /// The same read in the words of an older format, with another reply: a transaction of the log
+    /// may have it before all members of a cluster read the newest format.
+    pub fn in_older_words(&self) -> Option<Command<'a>> {
+        match *self {
+            // Its reply is the record.
+            Command::Key(KeyCommand::Describe { key }) => {
+                Some(Command::String(StringCommand::Get { key }))
+            }
+            _ => None,
+        }
+    }
+
     /// What the command does with a record that is no string.
     pub fn kinds(&self) -> Kinds {
         each!(self, it => it.kinds())

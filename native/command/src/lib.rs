@@ -67,6 +67,7 @@ pub use family::{Brings, Kinds};
 pub use format::{FORMAT_MAX, FORMAT_MIN};
 pub use key::KeyCommand;
 pub use key::arguments::ExpireWhen;
+pub use key::records::describe_record;
 pub use lease::LeaseCommand;
 pub use lease::arguments::LeaseOptions;
 pub use logged::{

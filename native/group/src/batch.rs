@@ -45,7 +45,7 @@ pub const BATCH_RECORDS_MAX: usize = 1_024;
 /// From this format on, a batch carries the time.
 pub(crate) const STAMPED: u8 = 4;
 
-/// The format of an entry of several batches, which have lower ones. The leader puts together what
+/// The format of an entry of several batches, which have others. The leader puts together what
 /// the nodes send to it: an entry costs the log and the members the same, however long it is.
 pub(crate) const COMBINED: u8 = 5;
 
@@ -209,7 +209,7 @@ impl Header {
         expect(MAGIC..=MAGIC, Newer::Magic)?;
         let format = expect(FORMAT_MIN..=FORMAT_MAX, Newer::Format)?;
         if format == COMBINED {
-            return Err(NoHeader::Malformed);
+            return Err(NoHeader::Newer(Newer::Format(format)));
         }
         expect(0..=0, Newer::Flags)?;
         let mut numbers = || {

@@ -181,6 +181,7 @@ impl Group {
                 drop_all([submission]);
                 continue;
             }
+            debug_assert!(submission.format >= crate::record::format_of(&submission.records));
             if submission.format > newest {
                 drop_all([submission]);
                 continue;
@@ -273,11 +274,6 @@ impl Group {
     /// each confirmed entry anyway.
     pub fn set_copies(&self, at_least: usize, known: Vec<u64>) {
         self.reads.set_copies(at_least, known);
-    }
-
-    /// The newest format of batches that this node writes although no command needs it.
-    pub fn unasked_format(&self) -> u8 {
-        self.formats.newest_unasked()
     }
 
     /// Sets the newest format of batches that all members of the cluster read, and the newest that
@@ -460,7 +456,7 @@ impl Group {
         let (complete_at, snapshots, snapshot_is_running) = self.trigger.figures();
         Figures {
             queue_bytes: self.queue.bytes(),
-            format_max: self.formats.newest_unasked(),
+            format_max: self.formats.newest(),
             in_flight: self.flights.len(),
             log_bytes: figures.logged_bytes.saturating_sub(complete_at),
             snapshots,
@@ -552,6 +548,10 @@ impl Submit for Group {
 
     fn format(&self) -> u8 {
         self.formats.newest()
+    }
+
+    fn unasked_format(&self) -> u8 {
+        self.formats.newest_unasked()
     }
 
     fn trouble(&self) -> String {

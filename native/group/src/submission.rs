@@ -111,6 +111,11 @@ pub trait Submit: Send + Sync + fmt::Debug {
     fn format(&self) -> u8 {
         FORMAT_MAX
     }
+    /// The newest format of batches that is written although no command needs it: within an hour
+    /// after an upgrade of a cluster it is an older one.
+    fn unasked_format(&self) -> u8 {
+        self.format()
+    }
     /// Why the gate is not open: a sentence without a line end.
     fn trouble(&self) -> String;
     /// The time of the log, by which its records expire, as far as it is known here.

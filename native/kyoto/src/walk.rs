@@ -36,6 +36,21 @@ pub(super) fn see<H: Host>(
     }
 }
 
+/// The same for one record: one that is no string counts as none.
+pub(super) fn see_string<H: Host>(
+    turn: &mut Turn<'_, H>,
+    database: usize,
+    command: &Command<'_>,
+    look: &mut dyn FnMut(&Record<'_>),
+) -> Result<Seen, Failure> {
+    let mut looks = Looks { look, seen: Seen::default(), error: None };
+    turn.execute(database, command, &mut looks)?;
+    match looks.error {
+        Some(Error::WrongKind(_)) | None => Ok(looks.seen),
+        Some(error) => Err(error.into()),
+    }
+}
+
 struct Looks<'l> {
     look: &'l mut dyn FnMut(&Record<'_>),
     seen: Seen,
@@ -72,11 +87,8 @@ impl Reply for Looks<'_> {
         self.seen.more = flag;
     }
 
-    /// A record that is no string is stepped over.
     fn error(&mut self, error: Error) {
-        if !matches!(error, Error::WrongKind(_)) {
-            self.error = Some(error);
-        }
+        self.error = Some(error);
     }
 
     fn done(&mut self) {}

@@ -64,7 +64,7 @@ pub(super) fn failure(error: Error) -> &'static str {
         Kind::Hash => "SERVER_ERROR the record holds a hash",
         Kind::List => "SERVER_ERROR the record holds a list",
         Kind::Set => "SERVER_ERROR the record holds a set",
-        Kind::SortedSet => "SERVER_ERROR the record holds a sorted set",
+        Kind::SortedSet => "SERVER_ERROR the record holds a zset",
         Kind::Stream => "SERVER_ERROR the record holds a stream",
     }
 }
@@ -181,6 +181,10 @@ impl Reply for Answer<'_> {
     }
 
     fn error(&mut self, error: Error) {
+        if let (Error::WrongKind(_), Writing::Value | Writing::ValueWithCas) = (error, self.writing)
+        {
+            self.lookups.misses += 1;
+        }
         self.outcome = Outcome::Failed(error);
     }
 
@@ -192,11 +196,8 @@ impl Reply for Answer<'_> {
         self.outcome = Outcome::Done;
     }
 
-    fn flag(&mut self, _flag: bool) {
-        self.outcome = Outcome::Done;
-    }
-
     // No command of this protocol has the replies below.
+    fn flag(&mut self, _flag: bool) {}
     fn bytes(&mut self, _bytes: &[u8]) {}
     fn expiry(&mut self, _expires_at_ms: Option<u64>) {}
     fn list(&mut self, _length: usize) {}

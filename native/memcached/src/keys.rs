@@ -1,13 +1,13 @@
 //! `delete`, `incr`, `decr`, `touch`: one key, one line, no value.
 
-use super::answer::{Outcome, Writing};
+use super::answer::{Outcome, Writing, failure};
 use super::exptime;
 use super::line::{Arguments, BAD_FORMAT, Words, signed, unsigned};
 use super::table::Row;
 use super::turn::Turn;
 use crate::Host;
 use todana_command::{
-    Command, Condition, Delta, Error, ExpireWhen, Expires, Increment, KeyCommand, StringCommand,
+    Command, Condition, Delta, Error, Expires, Increment, KeyCommand, StringCommand,
 };
 
 /// The reply if the value is not a number.
@@ -96,11 +96,7 @@ fn touch<H: Host>(turn: &mut Turn<'_, H>, key: &[u8], exptime: &[u8]) -> Answere
         .execute(&Command::String(StringCommand::GetAndExpire { key, expires }), Writing::Silent)
     {
         Outcome::Done => (Some("TOUCHED"), Row::Touch, false),
-        Outcome::Failed(Error::WrongKind(_)) => {
-            let when = ExpireWhen::default();
-            turn.execute(&Command::Key(KeyCommand::Expire { key, expires, when }), Writing::Silent);
-            (Some("TOUCHED"), Row::Touch, false)
-        }
+        Outcome::Failed(error @ Error::WrongKind(_)) => (Some(failure(error)), Row::Touch, true),
         Outcome::Failed(_) => (Some("SERVER_ERROR out of memory touching item"), Row::Touch, true),
         _ => (Some("NOT_FOUND"), Row::TouchMiss, false),
     }

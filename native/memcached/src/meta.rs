@@ -164,8 +164,11 @@ pub(super) fn debug<H: Host>(turn: &mut Turn<'_, H>, mut words: Words<'_>, line:
         _ => return fail(turn, Row::Me, BAD_FORMAT, line),
     };
     let command = Command::Key(KeyCommand::Describe { key: request.key });
-    if let Outcome::Missed = turn.execute_uncounted(&command, Writing::Debug(request.sent_key)) {
-        turn.say("EN");
+    match turn.execute_uncounted(&command, Writing::Debug(request.sent_key)) {
+        Outcome::Missed => turn.say("EN"),
+        // The words are replaced by those of the log, which refused it.
+        Outcome::Failed(_) => turn.say(OUT_OF_MEMORY),
+        _ => {}
     }
     turn.observe(Row::Me, false, line);
 }

@@ -17,7 +17,7 @@ use std::mem::MaybeUninit;
 use todana_command::{
     Command, Condition, Delta, Error, Expires, Increment, Reply, Set, StringCommand,
 };
-use todana_table::{Entry, Full};
+use todana_table::{Entry, Full, Kind, WrongKind};
 
 macro_rules! plain_nif {
     ($name:literal, $arity:literal, $flags:expr, $function:path) => {
@@ -148,6 +148,7 @@ pub(crate) unsafe fn look_up(
     cost.walked = buffer.was_walked();
     Ok(match seen {
         Seen::Nothing => None,
+        Seen::Other(kind) => return Err(Misuse::WrongKind(kind)),
         Seen::Term(term) => Some(term),
         Seen::Integer(number) => Some(reply::number(env, number)),
         Seen::Copy(len) => {
@@ -167,6 +168,8 @@ enum Seen {
     Nothing,
     /// The answer, complete.
     Term(Raw),
+    /// The record is no string.
+    Other(Kind),
     /// The value.
     Integer(i64),
     /// This many bytes were copied; the answer is made from them after the shard's lock is
@@ -186,7 +189,10 @@ fn read_entry(
     large_bytes: &mut usize,
 ) -> Seen {
     let Some(entry) = entry else { return Seen::Nothing };
-    let Ok(value) = entry.text() else { return Seen::Term(wrong_kind(env, &entry)) };
+    let value = match entry.text() {
+        Ok(value) => value,
+        Err(WrongKind(kind)) => return Seen::Other(kind),
+    };
     if let Some(number) = codec::integer(store.codec, value) {
         return Seen::Integer(number);
     }
@@ -201,11 +207,6 @@ fn read_entry(
     });
     *large_bytes = value.len();
     Seen::Term(reply::value(env, decoded))
-}
-
-#[cold]
-fn wrong_kind(env: RawEnv, entry: &Entry<'_>) -> Raw {
-    Misuse::WrongKind(entry.kind()).raw(env)
 }
 
 /// `update_counter(Table, Key, Increment) -> {ok, New} | error | {error, Reason}`

@@ -4,7 +4,9 @@ use super::reply_format::{BUSY_KEY, FULL, INVALID_TTL, ReplyFormat, WRONG_TYPE};
 use super::request::NOT_AN_INTEGER;
 use super::sink::Sink;
 use std::ops::Range;
-use todana_command::{Description, Error, LcsSpan, LeaseState, Record, Refusal, Reply, Value};
+use todana_command::{
+    Description, Error, LcsSpan, LeaseState, Record, Refusal, Reply, Value, describe_record,
+};
 use todana_table::{Kind, Shared};
 
 /// A reply in the format of its command.
@@ -59,6 +61,15 @@ impl<S: Sink> Reply for Formatted<'_, S> {
     fn record(&mut self, record: Record<'_>) {
         if self.format == ReplyFormat::Pairs {
             return self.pair(record);
+        }
+        // A transaction of the log describes a record by itself until all members know better.
+        if let ReplyFormat::Type
+        | ReplyFormat::Encoding
+        | ReplyFormat::Always(_)
+        | ReplyFormat::DebugObject
+        | ReplyFormat::NotTracked = self.format
+        {
+            return self.description(describe_record(record));
         }
         self.sink.count_lookups(1, 0);
         match self.format {

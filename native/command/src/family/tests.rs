@@ -210,11 +210,26 @@ fn check_kinds(command: &Command<'_>, dice: &mut Dice) -> bool {
         assert_eq!(command.kinds(), Kinds::Strings, "`kinds` of {command:?}");
         assert_eq!(space.records(), before, "{command:?} fails, and changes records");
     }
+    assert_eq!(errors.shown, 0, "{command:?} shows a value of a collection");
+    let blocks = |records: &BTreeMap<_, (Kind, Vec<u8>, u64)>| -> BTreeSet<Vec<u8>> {
+        records.values().filter(|it| it.0 != Kind::String).map(|it| it.1.clone()).collect()
+    };
+    let after = space.records();
+    assert!(blocks(&after).is_subset(&blocks(&before)), "{command:?} changes a collection");
+    let is_block =
+        |it: &(Kind, Vec<u8>, u64)| it.0 == Kind::String && blocks(&before).contains(&it.1);
+    assert!(!after.values().any(is_block), "{command:?} makes a string of a collection");
+    if command.kinds() == Kinds::Strings
+        && let Scope::Key(key) = command.scope()
+        && before.contains_key(key)
+        && errors.errors.is_empty()
+        && errors.refused == 0
+    {
+        panic!("{command:?} does not fail");
+    }
     if command.kinds() != Kinds::All && wrong.is_none() {
         // Others may be refused for another reason, or be of absent keys.
-        assert_eq!(errors.shown, 0, "{command:?} shows a value of a collection");
         for (key, (kind, value, _)) in &before {
-            let after = space.records();
             let same = after.get(key).is_some_and(|it| (it.0, &it.1) == (*kind, value));
             let is_destination = matches!(
                 command,
@@ -248,6 +263,7 @@ fn no_command_takes_a_collection_for_a_string() {
 struct Errors {
     errors: Vec<Error>,
     shown: usize,
+    refused: usize,
 }
 
 impl Reply for Errors {
@@ -270,7 +286,9 @@ impl Reply for Errors {
     fn none(&mut self) {}
     fn description(&mut self, _: Description<'_>) {}
     fn stored(&mut self, _: u64) {}
-    fn refused(&mut self, _: Refusal) {}
+    fn refused(&mut self, _: Refusal) {
+        self.refused += 1;
+    }
     fn integer(&mut self, _: i64) {}
     fn length(&mut self, _: usize, _: u64) {}
     fn flag(&mut self, _: bool) {}

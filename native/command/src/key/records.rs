@@ -2,7 +2,7 @@
 
 use crate::record::{Carried, check, seconds};
 use crate::string::numbers;
-use crate::{Condition, Description, Error, Refusal, Reply};
+use crate::{Condition, Description, Error, Kind, Record, Refusal, Reply};
 use todana_table::{Entry, Full, Keyspace, PREFETCH_KEYS_MAX};
 
 /// What happens to keys that are counted.
@@ -107,6 +107,21 @@ pub(crate) fn describe<K: Keyspace, R: Reply>(space: &K, key: &[u8], now_ms: u64
         Some(entry) => reply.description(description_of(&entry, now_ms)),
         None => reply.none(),
     });
+}
+
+/// What a record shows of itself.
+pub fn describe_record(record: Record<'_>) -> Description<'_> {
+    Description {
+        key: record.key,
+        kind: Kind::String,
+        is_integer: numbers::is_integer(record.value),
+        length: record.value.len(),
+        bytes: 0,
+        version: record.version,
+        expires_at_ms: record.expires_at_ms,
+        idle_s: 0,
+        fetched: false,
+    }
 }
 
 fn description_of<'a>(entry: &Entry<'a>, now_ms: u64) -> Description<'a> {

@@ -7,13 +7,14 @@
 use todana_command::testing::{Dice, numbers};
 use todana_command::{Command, FORMAT_MAX, FORMAT_MIN, Scratch};
 
-const FORMATS: [&str; 5] = [
+const FORMATS: [&str; 6] = [
     include_str!("formats/1.txt"),
     include_str!("formats/2.txt"),
     include_str!("formats/3.txt"),
     // These have no command of their own.
     "",
     "",
+    include_str!("formats/6.txt"),
 ];
 
 fn bytes_of(hex: &str) -> Vec<u8> {
@@ -57,7 +58,8 @@ fn no_variant_is_left_out() {
         let expected = match number {
             0..=41 => 1,
             42..=43 => 2,
-            _ => 3,
+            44..=57 => 3,
+            _ => 6,
         };
         assert_eq!(format, expected, "{number}");
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use todana_command::{Command, DatabaseCommand};
+use todana_command::{Command, DatabaseCommand, FORMAT_MAX};
 use todana_group::{Applied, Group, Newer, Slice, Submit};
 use todana_table::{Event, Observer};
 
@@ -177,8 +177,8 @@ fn a_batch_that_is_in_the_log_twice_is_applied_once() {
 fn nothing_of_an_entry_is_applied_if_one_of_its_batches_is_newer() {
     let mut harness = Harness::new();
     let a = appended(&harness, 1, b'a');
-    let newer = Applied::Newer(Newer::Format(6));
-    assert_eq!(harness.apply(&combine(&[&a[..], &[0xb1, 6, 0]])), newer);
+    let newer = Applied::Newer(Newer::Format(FORMAT_MAX + 1));
+    assert_eq!(harness.apply(&combine(&[&a[..], &[0xb1, FORMAT_MAX + 1, 0]])), newer);
     let nested = combine(&[&a]);
     assert_eq!(harness.apply(&combine(&[&a, &nested])), Applied::Newer(Newer::Format(5)));
     let mut kind = a.clone();

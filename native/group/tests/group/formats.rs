@@ -56,6 +56,10 @@ fn replace_if() -> Command<'static> {
     })
 }
 
+fn describe() -> Command<'static> {
+    Command::Key(KeyCommand::Describe { key: b"a" })
+}
+
 fn script() -> Command<'static> {
     Command::Script(ScriptCommand::Run(Script {
         source: b"return redis.call('get', KEYS[1])",
@@ -114,9 +118,11 @@ fn a_member_writes_the_lowest_format_that_has_the_commands() {
         (transaction(Command::Database(DatabaseCommand::Count)), 1),
         (transaction(replace_if()), 2),
         (transaction(script()), 3),
+        (transaction(describe()), 6),
         // Only the node that wrote it decodes a read.
         (read(&keys_of_slot), 1),
         (read(&script()), 1),
+        (read(&describe()), 1),
     ] {
         harness.submit(1, records, 1);
         assert_eq!(format_of(&harness), format);
@@ -138,7 +144,26 @@ fn a_node_alone_writes_its_newest_format() {
     assert_eq!(format_of(&harness), 3, "it does not know the time");
     harness.group.begin_time(1);
     harness.submit(1, set(0, b"a", b"1"), 1);
-    assert_eq!(format_of(&harness), FORMAT_MAX - 1, "the newest is that of several batches");
+    assert_eq!(format_of(&harness), 4, "each batch carries the time");
+    harness.submit(1, transaction(describe()), 1);
+    assert_eq!(format_of(&harness), 6, "a command needs it");
+}
+
+/// Within an hour after an upgrade, a member may go back if no command needed the new version.
+#[test]
+fn a_format_may_be_written_for_a_command_before_it_is_written_unasked() {
+    let mut harness = Harness::new();
+    harness.group.begin_time(1);
+    harness.group.set_common_formats(Some((6, 3)));
+    assert_eq!((harness.group.format(), harness.group.unasked_format()), (6, 3));
+    harness.submit(1, set(0, b"a", b"1"), 1);
+    assert_eq!(format_of(&harness), 1);
+    harness.commit(transaction(describe()), 1);
+    assert_eq!(harness.group.figures().format_used, 6);
+    // The log has it now, so no member can go back.
+    assert_eq!((harness.group.format(), harness.group.unasked_format()), (6, 6));
+    harness.submit(1, set(0, b"a", b"1"), 1);
+    assert_eq!(format_of(&harness), 4);
 }
 
 #[test]

@@ -7,7 +7,7 @@
 
 use super::super::failure::Failure;
 use super::super::turn::Turn;
-use super::super::walk::see;
+use super::super::walk::{see, see_string};
 use crate::Host;
 use crate::http::Status;
 use std::collections::VecDeque;
@@ -333,7 +333,7 @@ impl Cursor {
         look: Look<'_>,
     ) -> Result<bool, Failure> {
         let place = &mut self.place;
-        let seen = see(
+        let seen = see_string(
             turn,
             self.database,
             &Command::String(StringCommand::Get { key }),

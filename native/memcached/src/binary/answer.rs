@@ -70,7 +70,7 @@ struct Answer<'a> {
 }
 
 /// Bytes of the flags of a record.
-pub(super) const FLAGS_BYTES: usize = 4;
+const FLAGS_BYTES: usize = 4;
 
 impl Reply for Answer<'_> {
     fn done(&mut self) {
@@ -124,11 +124,8 @@ impl Reply for Answer<'_> {
         self.outcome = Outcome::Failed(error);
     }
 
-    fn flag(&mut self, _flag: bool) {
-        self.outcome = Outcome::Done;
-    }
-
     // No command of this protocol has the replies below.
+    fn flag(&mut self, _flag: bool) {}
     fn description(&mut self, _description: Description<'_>) {}
     fn lease(&mut self, _record: Record<'_>, _state: LeaseState) {}
     fn integer(&mut self, _number: i64) {}

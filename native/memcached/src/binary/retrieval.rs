@@ -3,11 +3,11 @@
 use super::super::exptime;
 use super::super::table::Row;
 use super::super::turn::Turn;
-use super::answer::{FLAGS_BYTES, Outcome, Writing, run};
+use super::answer::{Outcome, Writing, run};
 use super::request::Request;
 use super::status::Status;
 use crate::Host;
-use todana_command::{Command, Error, ExpireWhen, KeyCommand, StringCommand};
+use todana_command::{Command, Error, StringCommand};
 
 /// Returns a record; with `touches`, sets its expiry too.
 pub(super) fn get<H: Host>(
@@ -54,12 +54,7 @@ pub(super) fn touch<H: Host>(turn: &mut Turn<'_, H>, request: &Request<'_>) {
     match run(turn, &command, Writing::Flags(request.frame)) {
         Outcome::Done => request.observe(turn, Row::Touch, false),
         Outcome::Failed(Error::WrongKind(_)) => {
-            let when = ExpireWhen::default();
-            let command = Command::Key(KeyCommand::Expire { key: request.key, expires, when });
-            run(turn, &command, Writing::Silent);
-            request.frame.begin(turn.out, Status::Success, [FLAGS_BYTES, 0, 0], 0);
-            turn.out.extend_from_slice(&[0; FLAGS_BYTES]);
-            request.observe(turn, Row::Touch, false);
+            request.fail(turn, Status::InternalError, Row::Touch);
         }
         Outcome::Failed(_) => request.fail(turn, Status::OutOfMemory, Row::Touch),
         _ => request.fail(turn, Status::NotFound, Row::TouchMiss),

@@ -177,7 +177,7 @@ fn group_in_flight() -> NifResult<Vec<u64>> {
 #[rustler::nif]
 fn group_formats() -> (u8, u8, u8) {
     let of = |format: fn(&Group) -> u8| group().map_or(FORMAT_MAX, |group| format(&group));
-    (FORMAT_MAX, of(|group| group.format()), of(Group::unasked_format))
+    (FORMAT_MAX, of(|group| group.format()), of(|group| group.unasked_format()))
 }
 
 /// `group_common_formats(Common, Unasked) -> ok`: the newest format that all members of the cluster

@@ -127,6 +127,13 @@ impl Log<'_> {
         if is_read { Ok(()) } else { Err(NotDone::OldMember) }
     }
 
+    /// The command, or the same in older words if its format is not written yet unasked.
+    pub(super) fn in_words_of_all<'c>(&self, command: &Command<'c>) -> Command<'c> {
+        let is_old = command.format() <= self.submit.unasked_format();
+        let older = if is_old { None } else { command.in_older_words() };
+        older.unwrap_or_else(|| command.clone())
+    }
+
     /// The longest value that a command may build, if its protocol allows less than the log.
     pub(super) fn own_limit(&self, context: Context, command: &Command<'_>) -> Option<usize> {
         let limit = context.value_bytes_max;
