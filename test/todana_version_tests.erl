@@ -28,7 +28,8 @@ changelog_test() ->
     ?assertEqual(version(), hd(Headings)).
 
 production_page_test() ->
-    Names = matches(read("docs/production.md"), "todana-([0-9][0-9.]*[0-9])"),
+    Page = read("docs/production.md"),
+    Names = matches(Page, "todana-([0-9]+[.][0-9.]*[0-9])"),
     ?assertEqual([version()], lists:usort(Names)).
 
 version() ->
