@@ -1386,11 +1386,12 @@ a_format_is_written_that_all_members_read(Config) ->
     Old = maps:remove(format, Entry),
     ok = rpc(A, todana, put, [todana_cluster_map, {node, C}, Old]),
     %% All members read the format that is in the log, whatever the map says:
-    %% that of an entry of several batches.
+    %% that of an entry of several batches. A node that cannot ask for the
+    %% members now goes on with what it knew.
     [
         begin
             ok = rpc(Node, todana_formats, renew, []),
-            ?assertEqual(5, Common(Node))
+            ?assert(Common(Node) >= 5)
         end
      || Node <- [A, B]
     ],
