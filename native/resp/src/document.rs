@@ -314,6 +314,16 @@ mod tests {
     use todana_protocol::testing::is_written;
 
     #[test]
+    fn every_group_has_a_chapter() {
+        for (name, spec) in NAMES.iter().zip(TABLE) {
+            assert!(
+                Group::ALL.contains(&spec.group),
+                "the group of {name:?} is not in `Group::ALL`"
+            );
+        }
+    }
+
+    #[test]
     fn the_page_of_commands_is_written() {
         is_written("docs/commands-resp.md", &document());
     }
