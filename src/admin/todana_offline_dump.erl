@@ -168,8 +168,19 @@ await(TroubleMs) ->
 -spec print(atom(), fun((iodata()) -> ok)) -> ok.
 print(Table, Print) ->
     #{codec := Codec} = todana_tables:info(Table),
-    {ok, Snapshot} = todana_nif:snapshot(todana_nif:handle(Table)),
-    print(#{table => Table, codec => Codec}, Snapshot, Print).
+    print(#{table => Table, codec => Codec}, snapshot(Table), Print).
+
+%% The log may be writing a snapshot of its own, for example of a directory that
+%% has just left its cluster: there is one at a time.
+-spec snapshot(atom()) -> todana_nif:snapshot().
+snapshot(Table) ->
+    case todana_nif:snapshot(todana_nif:handle(Table)) of
+        {ok, Snapshot} ->
+            Snapshot;
+        {error, busy} ->
+            timer:sleep(?POLL_MS),
+            snapshot(Table)
+    end.
 
 -spec print(map(), todana_nif:snapshot(), fun((iodata()) -> ok)) -> ok.
 print(About, Snapshot, Print) ->
@@ -182,8 +193,13 @@ print(About, Snapshot, Print) ->
         end,
     ok = Print([line(About, Record) || Record <- Records]),
     case More of
-        more -> print(About, Snapshot, Print);
-        done -> ok
+        more ->
+            print(About, Snapshot, Print);
+        done ->
+            ok;
+        abandoned ->
+            throw("dump: the log began a snapshot of its own, so these are not "
+                  "all records: run the command again")
     end.
 
 -spec line(map(), todana_nif:stored()) -> iodata().
