@@ -148,7 +148,10 @@ pub(crate) unsafe fn look_up(
     cost.walked = buffer.was_walked();
     Ok(match seen {
         Seen::Nothing => None,
-        Seen::Other(kind) => return Err(Misuse::WrongKind(kind)),
+        Seen::Other(number) => {
+            let kind = u8::try_from(number).ok().and_then(Kind::of).unwrap_or(Kind::String);
+            return Err(Misuse::WrongKind(kind));
+        }
         Seen::Term(term) => Some(term),
         Seen::Integer(number) => Some(reply::number(env, number)),
         Seen::Copy(len) => {
@@ -168,8 +171,9 @@ enum Seen {
     Nothing,
     /// The answer, complete.
     Term(Raw),
-    /// The record is no string.
-    Other(Kind),
+    /// The record is no string, but of the kind of this number, which has as many bytes as what the
+    /// other variants have: with a `Kind`, the result would not fit in two registers.
+    Other(u64),
     /// The value.
     Integer(i64),
     /// This many bytes were copied; the answer is made from them after the shard's lock is
@@ -191,7 +195,7 @@ fn read_entry(
     let Some(entry) = entry else { return Seen::Nothing };
     let value = match entry.text() {
         Ok(value) => value,
-        Err(WrongKind(kind)) => return Seen::Other(kind),
+        Err(WrongKind(kind)) => return Seen::Other(kind.number().into()),
     };
     if let Some(number) = codec::integer(store.codec, value) {
         return Seen::Integer(number);
