@@ -93,7 +93,7 @@ pub use string::text::set_in_table;
 pub use tape::{NullReply, Player, Status, Tape};
 pub use terms::{Condition, Context, Expires};
 pub use todana_table::PREFETCH_KEYS_MAX;
-pub use todana_table::{Bound, KeyRange, Kind};
+pub use todana_table::{Bound, KeyRange, Kind, WrongKind};
 pub use transaction::*;
 pub use value::Value;
 pub use watch::{LoggedSeen, LoggedWatch, Watch, watch};

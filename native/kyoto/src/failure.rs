@@ -4,7 +4,7 @@
 
 use super::http::Status;
 use std::borrow::Cow;
-use todana_command::{Error, Refusal};
+use todana_command::{Error, Refusal, WrongKind};
 use todana_protocol::NotDone;
 
 /// A failed procedure.
@@ -111,10 +111,7 @@ impl From<Error> for Failure {
         match error {
             Error::Full => Failure::FULL,
             Error::WrongKind(kind) => Failure {
-                text: Cow::Owned(format!(
-                    "DB: 8: logical inconsistency: the record holds a {}",
-                    kind.name()
-                )),
+                text: Cow::Owned(format!("DB: 8: logical inconsistency: {}", WrongKind(kind))),
                 ..Failure::INCONSISTENT
             },
             Error::ValueTooLarge => Failure::VALUE_TOO_LONG,

@@ -163,18 +163,11 @@ pub(super) fn check<H: Host>(
     let key = required(inputs, b"key")?;
     let is_persistent = turn.database(database).persistent;
     let outcome = ask(turn, database, &Command::Key(KeyCommand::Describe { key }), |_| {});
-    match outcome.check()? {
-        Outcome::Described(length, expires_at_ms) => {
-            turn.lookups.0 += 1;
-            outputs.insert_number("vsiz", length);
-            add_expiry(expires_at_ms, is_persistent, outputs);
-            Ok(())
-        }
-        _ => {
-            turn.lookups.1 += 1;
-            Err(Failure::NO_RECORD)
-        }
+    if let Outcome::Described(length, expires_at_ms) = counted(turn, outcome)? {
+        outputs.insert_number("vsiz", length);
+        add_expiry(expires_at_ms, is_persistent, outputs);
     }
+    Ok(())
 }
 
 /// `clear`.
@@ -195,14 +188,19 @@ fn look<H: Host>(
             visit(record, is_persistent);
         }
     });
+    counted(turn, outcome).map(drop)
+}
+
+/// Counts a look-up, which fails without a record.
+fn counted<H: Host>(turn: &mut Turn<'_, H>, outcome: Outcome) -> Result<Outcome, Failure> {
     match outcome.check()? {
         Outcome::Absent => {
             turn.lookups.1 += 1;
             Err(Failure::NO_RECORD)
         }
-        _ => {
+        outcome => {
             turn.lookups.0 += 1;
-            Ok(())
+            Ok(outcome)
         }
     }
 }

@@ -28,11 +28,9 @@ pub(super) fn see<H: Host>(
     command: &Command<'_>,
     look: &mut dyn FnMut(&Record<'_>),
 ) -> Result<Seen, Failure> {
-    let mut looks = Looks { look, seen: Seen::default(), error: None };
-    turn.execute(database, command, &mut looks)?;
-    match looks.error {
-        Some(error) => Err(error.into()),
-        None => Ok(looks.seen),
+    match visit(turn, database, command, look)? {
+        (_, Some(error)) => Err(error.into()),
+        (seen, None) => Ok(seen),
     }
 }
 
@@ -43,12 +41,21 @@ pub(super) fn see_string<H: Host>(
     command: &Command<'_>,
     look: &mut dyn FnMut(&Record<'_>),
 ) -> Result<Seen, Failure> {
+    match visit(turn, database, command, look)? {
+        (seen, Some(Error::WrongKind(_)) | None) => Ok(seen),
+        (_, Some(error)) => Err(error.into()),
+    }
+}
+
+fn visit<H: Host>(
+    turn: &mut Turn<'_, H>,
+    database: usize,
+    command: &Command<'_>,
+    look: &mut dyn FnMut(&Record<'_>),
+) -> Result<(Seen, Option<Error>), Failure> {
     let mut looks = Looks { look, seen: Seen::default(), error: None };
     turn.execute(database, command, &mut looks)?;
-    match looks.error {
-        Some(Error::WrongKind(_)) | None => Ok(looks.seen),
-        Some(error) => Err(error.into()),
-    }
+    Ok((looks.seen, looks.error))
 }
 
 struct Looks<'l> {

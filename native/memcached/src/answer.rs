@@ -4,8 +4,9 @@ use super::exptime::left_s;
 use super::line::is_word;
 use super::meta_flags::MetaRequest;
 use super::number::{push_number, push_signed};
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
-use todana_command::{Description, Error, Kind, LcsSpan, LeaseState, Record, Refusal, Reply};
+use todana_command::{Description, Error, LcsSpan, LeaseState, Record, Refusal, Reply, WrongKind};
 
 pub(super) const OUT_OF_MEMORY: &str = "SERVER_ERROR out of memory storing object";
 
@@ -57,15 +58,10 @@ pub(super) struct Answer<'a> {
 }
 
 /// The words for a failed read.
-pub(super) fn failure(error: Error) -> &'static str {
-    let Error::WrongKind(kind) = error else { return OUT_OF_MEMORY };
-    match kind {
-        Kind::String => "SERVER_ERROR the record holds a string",
-        Kind::Hash => "SERVER_ERROR the record holds a hash",
-        Kind::List => "SERVER_ERROR the record holds a list",
-        Kind::Set => "SERVER_ERROR the record holds a set",
-        Kind::SortedSet => "SERVER_ERROR the record holds a zset",
-        Kind::Stream => "SERVER_ERROR the record holds a stream",
+pub(super) fn failure(error: Error) -> Cow<'static, str> {
+    match error {
+        Error::WrongKind(kind) => format!("SERVER_ERROR {}", WrongKind(kind)).into(),
+        _ => OUT_OF_MEMORY.into(),
     }
 }
 

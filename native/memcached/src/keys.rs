@@ -57,7 +57,7 @@ pub(super) fn answer<H: Host>(
     } else {
         match command {
             OneKey::Delete => delete(turn, key, more),
-            OneKey::Touch => touch(turn, key, more[0]),
+            OneKey::Touch => touch(turn, key, more[0], noreply),
             OneKey::Increase => {
                 let rows = [Row::Incr, Row::IncrMiss];
                 increment(turn, Delta::WrappingAdd, rows, key, more[0], noreply)
@@ -86,7 +86,7 @@ fn delete<H: Host>(turn: &mut Turn<'_, H>, key: &[u8], more: &[&[u8]]) -> Answer
     }
 }
 
-fn touch<H: Host>(turn: &mut Turn<'_, H>, key: &[u8], exptime: &[u8]) -> Answered {
+fn touch<H: Host>(turn: &mut Turn<'_, H>, key: &[u8], exptime: &[u8], noreply: bool) -> Answered {
     let Some(exptime_s) = signed(exptime) else {
         return (Some("CLIENT_ERROR invalid exptime argument"), Row::Touch, true);
     };
@@ -96,7 +96,10 @@ fn touch<H: Host>(turn: &mut Turn<'_, H>, key: &[u8], exptime: &[u8]) -> Answere
         .execute(&Command::String(StringCommand::GetAndExpire { key, expires }), Writing::Silent)
     {
         Outcome::Done => (Some("TOUCHED"), Row::Touch, false),
-        Outcome::Failed(error @ Error::WrongKind(_)) => (Some(failure(error)), Row::Touch, true),
+        Outcome::Failed(error @ Error::WrongKind(_)) => {
+            turn.say_unless(noreply, &failure(error));
+            (None, Row::Touch, true)
+        }
         Outcome::Failed(_) => (Some("SERVER_ERROR out of memory touching item"), Row::Touch, true),
         _ => (Some("NOT_FOUND"), Row::TouchMiss, false),
     }

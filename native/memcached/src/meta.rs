@@ -48,7 +48,7 @@ pub(super) fn get<H: Host>(turn: &mut Turn<'_, H>, mut words: Words<'_>, line: &
             false
         }
         Outcome::Failed(error) => {
-            turn.say(failure(error));
+            turn.say(&failure(error));
             true
         }
         _ => false,

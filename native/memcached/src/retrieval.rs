@@ -122,7 +122,7 @@ pub(super) fn retrieve_piece<H: Host>(
         if let Outcome::Failed(error @ Error::WrongKind(_)) = outcome
             && is_of_one_key(retrieval, line)
         {
-            turn.say(failure(error));
+            turn.say(&failure(error));
             turn.observe(retrieval.row, true, line);
             return Retrieved::Refused;
         }
