@@ -120,6 +120,13 @@ fn a_line_of_keys_is_answered_once_if_the_log_refuses_them() {
 }
 
 #[test]
+fn a_description_has_one_answer_while_the_records_are_loaded() {
+    let mut peer = Peer::<MemcachedSession, MemcachedPart>::new(ProtocolName::Memcached);
+    peer.host.log.as_ref().expect("a log").group.set_gate(Gate::Closed, "");
+    assert_eq!(peer.ask("me a\r\nmn\r\n").0, "SERVER_ERROR loading\r\nMN\r\n");
+}
+
+#[test]
 fn a_pipeline_of_reads_needs_one_proof() {
     let mut peer = Peer::<MemcachedSession, MemcachedPart>::new(ProtocolName::Memcached);
     assert_eq!(peer.ask("get a b c\r\nmg a v\r\nget b\r\n"), ("END\r\nEN\r\nEND\r\n".into(), 1));

@@ -4,7 +4,6 @@ use super::freshness::{Freshness, Wait};
 use super::level::ReadLevel;
 use super::log::{Log, Work};
 use super::{NotDone, Ran};
-use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use todana_command::{
     Access, Begun, Command, Context, Error, FORMAT_MIN, Inadmissible, LoggedWatch, NullReply,
@@ -395,16 +394,7 @@ impl Commits {
         if let Some(ran) = self.admit_write(log, work, only_removes) {
             return ran;
         }
-        let is_new = |(_, command): &(usize, Command<'_>)| command.in_older_words().is_some();
-        let commands: Cow<'_, [(usize, Command<'_>)]> =
-            match transaction.commands.iter().any(is_new) {
-                true => transaction
-                    .commands
-                    .iter()
-                    .map(|(database, command)| (*database, log.in_words_of_all(command)))
-                    .collect(),
-                false => transaction.commands.into(),
-            };
+        let commands = log.in_words_of_all(transaction.commands);
         let transaction = &Transaction { commands: &commands, ..*transaction };
         let admit_format = |(_, command): &(usize, Command<'_>)| log.admit_format(command);
         if let Err(why) = transaction.commands.iter().try_for_each(admit_format) {

@@ -2,6 +2,7 @@
 
 use super::level::ReadLevel;
 use super::{NotDone, Ran};
+use std::borrow::Cow;
 use todana_command::{
     Command, Context, DATABASES, DatabaseCommand, Databases, LONG_UNITS, ScriptCommand,
     estimated_units, is_logged, probable_script_units,
@@ -127,11 +128,21 @@ impl Log<'_> {
         if is_read { Ok(()) } else { Err(NotDone::OldMember) }
     }
 
-    /// The command, or the same in older words if its format is not written yet unasked.
-    pub(super) fn in_words_of_all<'c>(&self, command: &Command<'c>) -> Command<'c> {
-        let is_old = command.format() <= self.submit.unasked_format();
-        let older = if is_old { None } else { command.in_older_words() };
-        older.unwrap_or_else(|| command.clone())
+    /// The commands of a transaction, those in older words whose format is not written yet unasked.
+    pub(super) fn in_words_of_all<'c>(
+        &self,
+        commands: &'c [(usize, Command<'c>)],
+    ) -> Cow<'c, [(usize, Command<'c>)]> {
+        let unasked = self.submit.unasked_format();
+        let is_new = |command: &Command<'_>| command.format() > unasked;
+        if !commands.iter().any(|(_, command)| is_new(command)) {
+            return commands.into();
+        }
+        let in_words = |(database, command): &(usize, Command<'c>)| {
+            let older = if is_new(command) { command.in_older_words() } else { None };
+            (*database, older.unwrap_or_else(|| command.clone()))
+        };
+        commands.iter().map(in_words).collect()
     }
 
     /// The longest value that a command may build, if its protocol allows less than the log.

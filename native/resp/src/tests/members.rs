@@ -3,7 +3,7 @@
 use super::*;
 use crate::testing::RespPart;
 use std::sync::Arc;
-use todana_command::{FORMAT_MIN, LONG_UNITS};
+use todana_command::{FORMAT_MAX, FORMAT_MIN, LONG_UNITS};
 use todana_group::{Deliver, Gate, Outcome, QUEUE_BYTES_MAX, Submission, Submit, Ticket};
 use todana_protocol::testing::{Peer, TestLog};
 use todana_protocol::{Next, ReadLevel, Wait};
@@ -205,6 +205,25 @@ fn a_command_that_a_member_of_an_older_version_does_not_know_is_refused() {
     assert_eq!(peer.ask(reads).0, "*1\r\n:49\r\n:0\r\n:1\r\n");
     log.set_common_formats(Some((3, 3)));
     assert_eq!(peer.ask("BITOP NOT c a\r\n").0, ":1\r\n");
+}
+
+#[test]
+fn a_transaction_is_logged_in_the_words_that_all_members_know() {
+    let transaction = "MULTI\r\nSET a 1\r\nTYPE a\r\nOBJECT ENCODING a\r\nTYPE none\r\nEXEC\r\n";
+    let queued = "+QUEUED\r\n".repeat(4);
+    let answer = format!("+OK\r\n{queued}*4\r\n+OK\r\n+string\r\n$3\r\nint\r\n+none\r\n");
+    // Of the formats that all members read, those up to the second are written unasked.
+    for (formats, format_max) in [((FORMAT_MAX, FORMAT_MAX), FORMAT_MAX), ((6, 3), 3), ((1, 1), 1)]
+    {
+        let mut peer = resp();
+        let group = peer.host.log.as_ref().expect("a log").group.clone();
+        group.set_common_formats(Some(formats));
+        assert_eq!(peer.ask(transaction).0, answer, "{formats:?}");
+        peer.receive(transaction);
+        while peer.turn().1 != Next::Commit {}
+        let format = peer.host.commits.hand_over().expect("records").format;
+        assert!(format <= format_max, "{formats:?}: {format}");
+    }
 }
 
 #[test]
