@@ -74,13 +74,6 @@ key(Flag) ->
         {ok, #{name := Name}} ->
             Name;
         error ->
-            Hint =
-                case todana_options:nearest(Text) of
-                    {ok, Near} ->
-                        Meant = todana_options:flag(list_to_atom(Near)),
-                        ["; did you mean ", Meant, "?"];
-                    error ->
-                        ""
-                end,
+            Hint = todana_options:hint(Text, fun todana_options:flag/1),
             throw(["there is no flag --", Flag, Hint])
     end.

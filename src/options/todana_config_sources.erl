@@ -87,14 +87,7 @@ variable(Variable) ->
         {ok, #{name := Name}} ->
             Name;
         error ->
-            Hint =
-                case todana_options:nearest(Text) of
-                    {ok, Near} ->
-                        Meant = todana_options:variable(list_to_atom(Near)),
-                        "; did you mean " ++ Meant ++ "?";
-                    error ->
-                        ""
-                end,
+            Hint = todana_options:hint(Text, fun todana_options:variable/1),
             throw(sentence("there is no option for the variable ~ts~ts",
                            [Variable, Hint]))
     end.
@@ -108,15 +101,10 @@ refuse_unknown(Texts, Where) ->
         [] ->
             ok;
         [Unknown | _] ->
+            Quoted = fun(Name) -> "`" ++ atom_to_list(Name) ++ "`" end,
+            Hint = todana_options:hint(Unknown, Quoted),
             throw(sentence("~tsthere is no option `~ts`~ts",
-                           [Where, Unknown, hint(Unknown)]))
-    end.
-
--spec hint(string()) -> string().
-hint(Text) ->
-    case todana_options:nearest(Text) of
-        {ok, Name} -> "; did you mean `" ++ Name ++ "`?";
-        error -> ""
+                           [Where, Unknown, Hint]))
     end.
 
 -doc "Text that is read, which may be no UTF-8.".

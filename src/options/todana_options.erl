@@ -10,7 +10,7 @@
 -module(todana_options).
 -moduledoc false.
 
--export([all/0, names/0, find/1, flag/1, variable/1, nearest/1]).
+-export([all/0, names/0, find/1, flag/1, variable/1, nearest/1, hint/2]).
 
 -export_type([option/0, name/0, type/0, address/0,
               values/0, origin/0, loaded/0, texts/0]).
@@ -431,4 +431,15 @@ nearest(Text) ->
     case lists:max(Ranked) of
         {Similarity, Name} when Similarity > 0.85 -> {ok, Name};
         _ -> error
+    end.
+
+-doc """
+What an error adds to an unknown name: the most similar option, as this function
+writes it, if one is similar enough.
+""".
+-spec hint(string(), fun((name()) -> string())) -> string().
+hint(Text, Spell) ->
+    case nearest(Text) of
+        {ok, Near} -> "; did you mean " ++ Spell(list_to_atom(Near)) ++ "?";
+        error -> ""
     end.
