@@ -187,8 +187,9 @@ expect(Node) ->
 
 -doc """
 Whether a majority of this cluster has confirmed that this server is not a
-member. A leader that is cut off does not know who is one, and a change that has
-only begun may never be made; the question to the majority waits for its end.
+member. The leader's list alone is no proof: a leader that is cut off may have
+an old one, and a change in it that is not committed yet may be lost. The
+question to the majority waits until the change is committed.
 """.
 -spec is_removed(Cluster :: binary(), node(), UId :: binary()) -> boolean().
 is_removed(Cluster, Node, UId) ->
