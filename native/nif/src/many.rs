@@ -154,15 +154,8 @@ fn put_many<'a>(
         // SAFETY: the pair is part of this call's argument.
         let (key, value, bytes) =
             unsafe { pair_of(store, raw_env, pair, 0, &mut key_buffer, &mut value_buffer)? };
-        let command = Command::String(StringCommand::Set(Set {
-            key,
-            value,
-            flags: 0,
-            condition: Condition::Always,
-            expires,
-            return_old: false,
-            track_access: false,
-        }));
+        let set = Set { expires, ..Set::new(key, value) };
+        let command = Command::String(StringCommand::Set(set));
         let mut answers = Answers::default();
         store.execute(&command, &mut answers);
         match answers.only() {

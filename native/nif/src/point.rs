@@ -404,13 +404,5 @@ unsafe fn with_set(
 /// The command of a plain write.
 #[inline(always)]
 fn plain_set<'a>(store: &Store, key: &'a [u8], value: &'a [u8]) -> Set<'a> {
-    Set {
-        key,
-        value,
-        flags: 0,
-        condition: Condition::Always,
-        expires: store.default_expires(),
-        return_old: false,
-        track_access: false,
-    }
+    Set { expires: store.default_expires(), ..Set::new(key, value) }
 }

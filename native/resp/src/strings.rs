@@ -17,7 +17,7 @@ pub(super) fn get<'a>(request: &Request<'a>) -> Built<'a> {
 
 #[inline]
 pub(super) fn set<'a>(request: &Request<'a>) -> Built<'a> {
-    let mut set = stored(request.arguments[1], request.arguments[2]);
+    let mut set = Set::new(request.arguments[1], request.arguments[2]);
     if request.arguments.len() > 3
         && let Some((equal, value)) = request.set_options(&mut set)?
     {
@@ -35,7 +35,7 @@ pub(super) fn set<'a>(request: &Request<'a>) -> Built<'a> {
 }
 
 pub(super) fn set_nx<'a>(request: &Request<'a>) -> Built<'a> {
-    let stored = stored(request.arguments[1], request.arguments[2]);
+    let stored = Set::new(request.arguments[1], request.arguments[2]);
     let set = Set { condition: Condition::IfAbsent, ..stored };
     Ok((Command::String(StringCommand::Set(set)), ReplyFormat::OneOrZero))
 }
@@ -45,12 +45,12 @@ pub(super) fn set_ex<'a>(request: &Request<'a>, unit: TimeUnit) -> Built<'a> {
     let expires = request.expiry(unit, 2)?;
     plain(Command::String(StringCommand::Set(Set {
         expires,
-        ..stored(request.arguments[1], request.arguments[3])
+        ..Set::new(request.arguments[1], request.arguments[3])
     })))
 }
 
 pub(super) fn get_set<'a>(request: &Request<'a>) -> Built<'a> {
-    let stored = stored(request.arguments[1], request.arguments[2]);
+    let stored = Set::new(request.arguments[1], request.arguments[2]);
     plain(Command::String(StringCommand::Set(Set { return_old: true, ..stored })))
 }
 
@@ -205,18 +205,6 @@ pub(super) fn lcs<'a>(request: &Request<'a>) -> Built<'a> {
     };
     let keys = [request.arguments[1], request.arguments[2]];
     Ok((Command::String(StringCommand::Lcs { keys, want }), ReplyFormat::Plain))
-}
-
-fn stored<'a>(key: &'a [u8], value: &'a [u8]) -> Set<'a> {
-    Set {
-        key,
-        value,
-        flags: 0,
-        condition: Condition::Always,
-        expires: Expires::Never,
-        return_old: false,
-        track_access: false,
-    }
 }
 
 fn added(key: &[u8], delta: i64) -> Command<'_> {

@@ -24,6 +24,7 @@ pub struct Set<'a> {
 
 impl<'a> Set<'a> {
     /// Stores a value without conditions: no flags, no expiry.
+    #[inline]
     pub fn new(key: &'a [u8], value: &'a [u8]) -> Set<'a> {
         Set {
             key,
