@@ -4,7 +4,7 @@ use super::answer::Writing;
 use super::exptime::moment_ms;
 use super::line::{Arguments, BAD_FORMAT, Words, signed, unsigned};
 use super::table::Row;
-use super::turn::Turn;
+use super::turn::{DATABASE, Turn};
 use crate::Host;
 use todana_command::{Command, DatabaseCommand};
 
@@ -30,11 +30,17 @@ pub(super) fn flush_all<H: Host>(turn: &mut Turn<'_, H>, words: Words<'_>, line:
         turn.say_unless(noreply, "CLIENT_ERROR invalid exptime argument");
         return turn.observe(Row::FlushAll, true, line);
     };
-    let at_ms = moment_ms(delay_s, turn.now_ms());
-    let at_ms = (at_ms > turn.now_ms()).then_some(at_ms);
-    turn.execute(&Command::Database(DatabaseCommand::Clear { at_ms }), Writing::Silent);
+    let command = clear(turn, delay_s);
+    turn.execute(&command, Writing::Silent);
     turn.say_unless(noreply, "OK");
     turn.observe(Row::FlushAll, false, line);
+}
+
+/// The removal of all records, now or after a delay by the time of the records.
+pub(super) fn clear<H: Host>(turn: &Turn<'_, H>, delay_s: i64) -> Command<'static> {
+    let now_ms = turn.host.records_ms(DATABASE);
+    let at_ms = Some(moment_ms(delay_s, now_ms)).filter(|at_ms| *at_ms > now_ms);
+    Command::Database(DatabaseCommand::Clear { at_ms })
 }
 
 /// Answers `verbosity`, which has no effect.

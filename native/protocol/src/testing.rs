@@ -113,6 +113,8 @@ pub struct FakeHost<P = ()> {
     pub splices: Vec<Splice>,
     /// The log of the databases, if they are durable.
     pub log: Option<TestLog>,
+    /// By how much the time of the log is behind that of the host.
+    pub log_is_late_ms: u64,
     /// What the session has in the log.
     pub commits: Commits,
     /// Whether the connection may wait for room in the log.
@@ -179,6 +181,7 @@ impl<P: Part> FakeHost<P> {
             stats_resets: AtomicUsize::new(0),
             splices: Vec::new(),
             log,
+            log_is_late_ms: 0,
             commits: Commits::default(),
             may_wait: true,
             read_level: ReadLevel::Linear,
@@ -195,6 +198,7 @@ impl<P: Part> FakeHost<P> {
     /// Has the log apply what the session has recorded, or ends the wait of its reads. False if
     /// there is nothing of both.
     pub fn commit(&mut self) -> bool {
+        let log_ms = self.log_ms();
         let Some(log) = &self.log else { return false };
         if let Some(wait) = self.commits.begin_wait() {
             self.awaited.push(wait);
@@ -209,25 +213,22 @@ impl<P: Part> FakeHost<P> {
             return true;
         }
         let Some(handover) = self.commits.hand_over() else { return false };
-        let outcome = log.apply(handover, self.now_ms);
+        let outcome = log.apply(handover, log_ms);
         self.commits.settle(outcome);
         true
     }
 }
 
 impl<P: Part> FakeHost<P> {
+    fn log_ms(&self) -> u64 {
+        self.now_ms - self.log_is_late_ms
+    }
+
     #[cold]
     fn durable_commits(&mut self) -> Option<(Log<'_>, &mut Commits)> {
         let submit = self.log.as_ref()?.submit();
-        let (may_wait, level) = (self.may_wait, self.read_level);
-        let log = Log {
-            submit,
-            databases: &self.databases,
-            may_wait,
-            level,
-            clock_ms: 0,
-            now_ms: self.now_ms,
-        };
+        let (may_wait, level, now_ms) = (self.may_wait, self.read_level, self.log_ms());
+        let log = Log { submit, databases: &self.databases, may_wait, level, clock_ms: 0, now_ms };
         Some((log, &mut self.commits))
     }
 }
@@ -298,15 +299,8 @@ impl<P: Part> Store for FakeHost<P> {
     }
     fn log(&self) -> Option<Log<'_>> {
         let submit = self.log.as_ref()?.submit();
-        let (may_wait, level) = (self.may_wait, self.read_level);
-        Some(Log {
-            submit,
-            databases: &self.databases,
-            may_wait,
-            level,
-            clock_ms: 0,
-            now_ms: self.now_ms,
-        })
+        let (may_wait, level, now_ms) = (self.may_wait, self.read_level, self.log_ms());
+        Some(Log { submit, databases: &self.databases, may_wait, level, clock_ms: 0, now_ms })
     }
     fn is_playing(&self) -> bool {
         self.commits.is_playing()

@@ -19,10 +19,12 @@ impl Request<'_> {
         let ms = if unit.seconds { number.checked_mul(1000) } else { Some(number) };
         let base = if unit.absolute { Some(0) } else { i64::try_from(self.now_ms).ok() };
         let at_ms = ms.zip(base).and_then(|(ms, base)| ms.checked_add(base));
-        let (Some(ms), Some(at_ms)) = (ms, at_ms) else { return Err(self.invalid_expiry()) };
+        let (Some(ms), Some(_)) = (ms, at_ms) else { return Err(self.invalid_expiry()) };
         Ok(match u64::try_from(ms) {
             Ok(ms) if !unit.absolute => Expires::After(ms),
-            _ => Expires::At(u64::try_from(at_ms).unwrap_or(0)),
+            Ok(at_ms) => Expires::At(at_ms),
+            // Before now by every clock: that of the log may be behind this node's.
+            Err(_) => Expires::At(0),
         })
     }
 

@@ -1,21 +1,18 @@
 //! `flush`, `noop`, `version`, `verbosity`, `stat`.
 
-use super::super::exptime::moment_ms;
 use super::super::line::Words;
-use super::super::server::version_text;
+use super::super::server::{clear, version_text};
 use super::super::stats::{self, Form, Found};
 use super::super::turn::Turn;
 use super::answer::{Writing, run};
 use super::request::Request;
 use super::status::Status;
 use crate::Host;
-use todana_command::{Command, DatabaseCommand};
 
 /// Removes all records, now or later.
 pub(super) fn flush<H: Host>(turn: &mut Turn<'_, H>, request: &Request<'_>) {
-    let at_ms = moment_ms(i64::from(request.u32_at(0)), turn.now_ms());
-    let at_ms = (at_ms > turn.now_ms()).then_some(at_ms);
-    run(turn, &Command::Database(DatabaseCommand::Clear { at_ms }), Writing::Silent);
+    let command = clear(turn, i64::from(request.u32_at(0)));
+    run(turn, &command, Writing::Silent);
     request.succeed(turn, &[], 0);
 }
 

@@ -1,4 +1,5 @@
 use super::Conversation;
+use todana_protocol::testing::with_durable_hosts;
 
 /// Stores `a` with an expiry, lets `passed_ms` pass, and returns whether it exists.
 fn lives(exptime: &str, passed_ms: u64) -> bool {
@@ -67,6 +68,20 @@ fn flush_all_can_be_put_off() {
     assert_ne!(conversation.ask("get a\r\n"), "END\r\n");
     conversation.ask("flush_all -1\r\n");
     assert_eq!(conversation.ask("get a\r\n"), "END\r\n");
+}
+
+/// The clock of a durable database may be corrected slowly, or by an operator.
+#[test]
+fn a_delay_counts_by_the_time_of_the_log() {
+    const LATE_MS: u64 = 3_600_000;
+    let mut client = with_durable_hosts(Conversation::new);
+    client.host.log_is_late_ms = LATE_MS;
+    client.ask("set a 0 0 1\r\nx\r\nset b 0 -1 1\r\nx\r\nset c 0 10 1\r\nx\r\n");
+    assert_eq!(client.ask("mg b\r\nmg c t\r\nflush_all 10\r\n"), "EN\r\nHD t10\r\nOK\r\n");
+    client.host.now_ms += 9_999;
+    assert_ne!(client.ask("get a\r\n"), "END\r\n");
+    client.host.now_ms += 1;
+    assert_eq!(client.ask("get a\r\n"), "END\r\n");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! express.
 
 use super::*;
-use todana_protocol::testing::START_MS;
+use todana_protocol::testing::{START_MS, with_durable_hosts};
 
 #[test]
 fn strings_answer_as_redis_does() {
@@ -140,6 +140,26 @@ fn time_is_returned_relative_and_absolute() {
     host.now_ms += 1;
     assert_eq!(ask(&mut host, "TTL k"), ":-2");
     assert_eq!(ask(&mut host, "GET k"), "$-1");
+}
+
+/// The clock of a durable database may be corrected slowly, or by an operator.
+#[test]
+fn a_time_before_now_removes_a_record_whatever_the_time_of_the_log_is() {
+    let (mut host, mut session) = (with_durable_hosts(host), RespSession::default());
+    host.log_is_late_ms = 3_600_000;
+    for line in ["EXPIRE k -1", "PEXPIRE k -1", "EXPIRE k 0", "EXPIREAT k -1", "PEXPIREAT k 1"] {
+        ask(&mut session, &mut host, "SET k v");
+        assert_eq!(ask(&mut session, &mut host, line), ":1", "{line}");
+        assert_eq!(ask(&mut session, &mut host, "EXISTS k"), ":0", "{line}");
+        assert_eq!(ask(&mut session, &mut host, line), ":0", "{line}");
+    }
+    ask(&mut session, &mut host, "SET k v EX 10");
+    assert_eq!(ask(&mut session, &mut host, "TTL k"), ":10");
+    for line in ["EXPIRE k -1 GT", "EXPIRE k -1 NX"] {
+        assert_eq!(ask(&mut session, &mut host, line), ":0", "{line}");
+    }
+    assert_eq!(ask(&mut session, &mut host, "EXPIRE k -1 LT"), ":1");
+    assert_eq!(ask(&mut session, &mut host, "EXISTS k"), ":0");
 }
 
 #[test]
