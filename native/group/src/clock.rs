@@ -123,7 +123,7 @@ impl Clock {
         let mut correction = self.correction.lock();
         if self.offset.load(Relaxed) == UNSET {
             *correction = Correction { era: log.era, ..Correction::default() };
-            self.set(now_ms.max(log.ms));
+            self.set(now_ms.max(log.ms), (self.monotonic_ms)());
         }
     }
 
@@ -137,14 +137,15 @@ impl Clock {
     /// The log has reached this time. A clock that is unset stays so.
     pub(crate) fn meet(&self, log: Stamp) {
         let mut correction = self.correction.lock();
-        let Some(now_ms) = self.now_ms() else { return };
+        let monotonic_ms = (self.monotonic_ms)();
+        let Some(now_ms) = self.at(monotonic_ms) else { return };
         if log.era > correction.era {
             *correction = Correction { era: log.era, ..Correction::default() };
-            self.set(log.ms);
+            self.set(log.ms, monotonic_ms);
         } else if log.era == correction.era && log.ms > now_ms {
             let gained = (log.ms - now_ms).cast_signed();
             correction.early_ms = correction.early_ms.saturating_add(gained);
-            self.set(log.ms);
+            self.set(log.ms, monotonic_ms);
         }
     }
 
@@ -155,14 +156,15 @@ impl Clock {
         if leader.era < correction.era {
             return;
         }
-        match self.now_ms().filter(|_| leader.era == correction.era) {
+        let monotonic_ms = (self.monotonic_ms)();
+        match self.at(monotonic_ms).filter(|_| leader.era == correction.era) {
             Some(now_ms) if now_ms > leader.ms => {
-                let running_ms = self.running_ms((self.monotonic_ms)());
+                let running_ms = self.running_ms(monotonic_ms);
                 if running_ms > leader.ms.saturating_add(DELAY_MS_MAX) || running_ms < leader.ms {
-                    self.hold(now_ms, leader.ms);
+                    self.hold(now_ms, leader.ms, monotonic_ms);
                 }
             }
-            _ => self.set(leader.ms),
+            _ => self.set(leader.ms, monotonic_ms),
         }
         (correction.era, correction.early_ms) = (leader.era, early_ms);
     }
@@ -185,39 +187,42 @@ impl Clock {
         let step_ms = (elapsed_ms.min(1_000) / share).min(early_ms.unsigned_abs());
         let running_ms = self.running_ms(monotonic_ms);
         if early_ms > 0 {
-            self.hold(now_ms, running_ms.saturating_sub(step_ms));
+            self.hold(now_ms, running_ms.saturating_sub(step_ms), monotonic_ms);
             correction.early_ms -= step_ms.cast_signed();
         } else if early_ms < 0 {
-            self.run_from(running_ms + step_ms);
+            self.run_from(running_ms + step_ms, monotonic_ms);
             correction.early_ms += step_ms.cast_signed();
         }
         correction.early_ms != 0
     }
 
-    /// Sets the estimate.
-    fn set(&self, now_ms: u64) {
-        self.run_from(now_ms);
+    /// Sets the estimate at this reading of the monotonic clock.
+    ///
+    /// Here and below it is the reading by which the present estimate was taken: with a later one
+    /// the clock would lose the time between the two, and go back.
+    fn set(&self, now_ms: u64, monotonic_ms: u64) {
+        self.run_from(now_ms, monotonic_ms);
         if self.floor_ms.load(Relaxed) > now_ms {
             self.floor_ms.store(0, Relaxed);
         }
     }
 
     /// Lets the clock run from this time, whatever the floor is.
-    fn run_from(&self, ms: u64) {
-        let offset = ms.wrapping_sub((self.monotonic_ms)());
+    fn run_from(&self, ms: u64, monotonic_ms: u64) {
+        let offset = ms.wrapping_sub(monotonic_ms);
         self.offset.store(if offset == UNSET { 0 } else { offset }, Release);
     }
 
     /// Lets the clock run from an earlier time, and stand still until it has reached `now_ms`.
-    fn hold(&self, now_ms: u64, from_ms: u64) {
+    fn hold(&self, now_ms: u64, from_ms: u64, monotonic_ms: u64) {
         self.floor_ms.store(now_ms, Relaxed);
-        self.run_from(from_ms);
+        self.run_from(from_ms, monotonic_ms);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::sync::{Arc, OnceLock};
 
     use proptest::collection::vec;
     use proptest::prelude::*;
@@ -228,13 +233,26 @@ mod tests {
     const HOUR_MS: u64 = 3_600_000;
 
     /// A clock, and the monotonic clock under it.
-    struct Fake(Clock, Arc<AtomicU64>);
+    struct Fake(Arc<Clock>, Arc<AtomicU64>);
 
     impl Fake {
         fn unset() -> Fake {
+            Fake::slow(0, |_| ())
+        }
+
+        /// On a machine where each reading of the monotonic clock takes this time, and where another
+        /// thread reads the estimate meanwhile.
+        fn slow(reading_ms: u64, see: impl Fn(Option<u64>) + Send + Sync + 'static) -> Fake {
             let monotonic = Arc::new(AtomicU64::new(5));
-            let read = Arc::clone(&monotonic);
-            Fake(Clock::new(move || read.load(Relaxed)), monotonic)
+            let (read, other) = (Arc::clone(&monotonic), Arc::new(OnceLock::<Arc<Clock>>::new()));
+            let reader = Arc::clone(&other);
+            let clock = Arc::new(Clock::new(move || {
+                let now_ms = read.fetch_add(reading_ms, Relaxed);
+                see(reader.get().and_then(|clock| clock.at(now_ms)));
+                now_ms
+            }));
+            other.set(Arc::clone(&clock)).unwrap_or_else(|_| panic!("set before"));
+            Fake(clock, monotonic)
         }
 
         fn begun() -> Fake {
@@ -373,8 +391,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_never_goes_back_in_an_era(steps in vec(step(), 1..100)) {
-            let fake = Fake::begun();
+        fn it_never_goes_back_in_an_era(steps in vec(step(), 1..100), reading_ms in 0..4_u64) {
+            let seen_ms = AtomicU64::new(0);
+            let fake = Fake::slow(reading_ms, move |now_ms| {
+                let now_ms = now_ms.unwrap_or(0);
+                assert!(seen_ms.fetch_max(now_ms, Relaxed) <= now_ms);
+            });
+            fake.0.begin(START_MS, Stamp::default());
             let mut before_ms = fake.now_ms();
             for step in steps {
                 let stamp = |ms| Stamp { era: 0, ms };
