@@ -240,8 +240,8 @@ mod tests {
             Fake::slow(0, |_| ())
         }
 
-        /// On a machine where each reading of the monotonic clock takes this time, and where another
-        /// thread reads the estimate meanwhile.
+        /// On a machine where each reading of the monotonic clock takes this time, and where
+        /// another thread reads the estimate meanwhile.
         fn slow(reading_ms: u64, see: impl Fn(Option<u64>) + Send + Sync + 'static) -> Fake {
             let monotonic = Arc::new(AtomicU64::new(5));
             let (read, other) = (Arc::clone(&monotonic), Arc::new(OnceLock::<Arc<Clock>>::new()));
