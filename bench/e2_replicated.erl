@@ -61,7 +61,7 @@ main([CellMs, Rounds, Processes, Place]) ->
     [ok = await(fun() -> erpc:call(Node, ?MODULE, read, [todana]) =:= 0 end)
      || Node <- Nodes],
     ok = erpc:call(First, ?MODULE, start_mnesia, [Nodes]),
-    Leader = erpc:call(First, todana_members, leader, []),
+    Leader = erpc:call(First, todana_members, leader, [0]),
     Plan = #{
         cell_ms => list_to_integer(CellMs),
         rounds => list_to_integer(Rounds),

@@ -22,12 +22,15 @@
 -export([start_link/1]).
 -export([init/1]).
 
-%% The processes that look at something once a second.
+%% The processes that look at something once a second: of the node, and of each
+%% group.
 -define(WOKEN, [
-    todana_sweeper, todana_log_events,
-    todana_disk, todana_group, todana_batcher, todana_clock, todana_status,
-    todana_read_index, todana_watchdog, todana_copies, todana_agreement,
+    todana_sweeper, todana_log_events, todana_disk, todana_status,
     todana_membership, todana_topology
+]).
+-define(WOKEN_OF_GROUP, [
+    todana_group, todana_batcher, todana_clock, todana_read_index,
+    todana_watchdog, todana_copies, todana_agreement
 ]).
 
 -doc "Starts the processes that these options ask for.".
@@ -41,7 +44,7 @@ init(Options) ->
     Flags = #{strategy => one_for_one, intensity => 20, period => 10},
     #{sweep_interval_ms := IntervalMs} = Options,
     Children = [
-        #{id => todana_beat, start => {todana_beat, start_link, [?WOKEN]}},
+        #{id => todana_beat, start => {todana_beat, start_link, [woken()]}},
         #{
             id => todana_events,
             start => {todana_events, start_link, [fun todana_listener:info/0]}
@@ -57,6 +60,13 @@ init(Options) ->
         ])
     ],
     {ok, {Flags, Children}}.
+
+-spec woken() -> [atom()].
+woken() ->
+    ?WOKEN ++ [
+        todana_groups:name(Name, Group)
+     || Group <- todana_groups:ids(), Name <- ?WOKEN_OF_GROUP
+    ].
 
 -spec flights() -> [supervisor:child_spec()].
 flights() ->

@@ -48,21 +48,24 @@ ranges(Terms) ->
 %% As the process notes them that applies the log.
 terms_are_noted_test() ->
     ok = todana_group_notes:new(),
-    ?assertEqual([], todana_log_terms:ranges()),
-    ok = todana_log_terms:begin_anew(0, 0),
-    ?assertEqual([], todana_log_terms:ranges()),
-    [ok = todana_log_terms:applied(I, 4) || I <- [2, 3, 5]],
-    ?assertEqual([{4, 2, 5}], todana_log_terms:ranges()),
+    ?assertEqual([], todana_log_terms:ranges(0)),
+    ok = todana_log_terms:begin_anew(0, 0, 0),
+    ?assertEqual([], todana_log_terms:ranges(0)),
+    [ok = todana_log_terms:applied(0, I, 4) || I <- [2, 3, 5]],
+    ?assertEqual([{4, 2, 5}], todana_log_terms:ranges(0)),
     %% Its leader's own entry was the eighth, or an earlier one.
-    ok = todana_log_terms:applied(9, 6),
-    ok = todana_log_terms:applied(10, 6),
-    ?assertEqual([{4, 2, 5}, {6, 8, 10}], todana_log_terms:ranges()),
+    ok = todana_log_terms:applied(0, 9, 6),
+    ok = todana_log_terms:applied(0, 10, 6),
+    ?assertEqual([{4, 2, 5}, {6, 8, 10}], todana_log_terms:ranges(0)),
     ?assertEqual([4, 0, 6, 0],
-                 [todana_log_terms:term_at(I) || I <- [5, 6, 8, 11]]),
-    ok = todana_log_terms:begin_anew(20, 7),
-    ?assertEqual([{7, 20, 20}], todana_log_terms:ranges()),
-    [ok = todana_log_terms:applied(20 + 2 * T, 7 + T) || T <- lists:seq(1, 99)],
-    ?assertEqual(65, length(todana_log_terms:ranges())),
+                 [todana_log_terms:term_at(0, I) || I <- [5, 6, 8, 11]]),
+    ok = todana_log_terms:begin_anew(0, 20, 7),
+    ?assertEqual([{7, 20, 20}], todana_log_terms:ranges(0)),
+    [
+        ok = todana_log_terms:applied(0, 20 + 2 * T, 7 + T)
+     || T <- lists:seq(1, 99)
+    ],
+    ?assertEqual(65, length(todana_log_terms:ranges(0))),
     true = ets:delete(todana_group_notes).
 
 %% With a majority it goes on, and a node that has applied nothing counts for

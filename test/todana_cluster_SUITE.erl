@@ -7,6 +7,7 @@
 -export([all/0, init_per_testcase/2, end_per_testcase/2]).
 -export([
     three_nodes_have_the_same_records/1,
+    a_member_has_more_processes/1,
     a_single_node_grows/1,
     a_second_node_has_no_vote/1,
     writes_go_on_without_the_leader/1,
@@ -75,6 +76,7 @@
 all() ->
     [
         three_nodes_have_the_same_records,
+        a_member_has_more_processes,
         a_single_node_grows,
         a_second_node_has_no_vote,
         writes_go_on_without_the_leader,
@@ -149,6 +151,28 @@ three_nodes_have_the_same_records(Config) ->
     ],
     await(fun() -> element(1, verify(B)) =:= ok end).
 
+%% `todana_durable_SUITE' has the tree of a node without a cluster.
+a_member_has_more_processes(Config) ->
+    [A] = cluster([a], Config),
+    Children = fun(Supervisor) ->
+        Found = rpc(A, supervisor, which_children, [Supervisor]),
+        lists:reverse([Id || {Id, Pid, _, _} <- Found, is_pid(Pid)])
+    end,
+    ?assertEqual(
+        [
+            todana_flush_guard, todana_disk, {todana_group_sup, 0},
+            todana_status, todana_spread, todana_membership, todana_topology
+        ],
+        Children(todana_durable_sup)
+    ),
+    OfGroup = [
+        todana_group, todana_batcher, todana_clock, todana_read_index,
+        todana_watchdog, todana_copies, todana_verify, todana_agreement
+    ],
+    ?assertEqual(OfGroup, Children(todana_group_sup)),
+    %% Members of earlier versions send messages to these names.
+    [?assert(is_pid(rpc(A, erlang, whereis, [Name]))) || Name <- OfGroup].
+
 %% Each node says where its clients reach it; the leader, who the members are.
 the_map_has_the_members(Config) ->
     [A, B, C] = cluster([a, b, c], Config),
@@ -183,7 +207,7 @@ a_single_node_grows(Config) ->
     Alone = node(a, [], Config),
     await(fun() -> is_open(Alone) end),
     ok = call(Alone, set, [k, 1]),
-    ok = rpc(Alone, todana_snapshots, request_and_wait, [10_000]),
+    ok = rpc(Alone, todana_snapshots, request_and_wait, [0, 10_000]),
     ok = call(Alone, set, [l, 2]),
     kill(Alone),
     ok = file:rename(data_dir(a, Config), data_dir(x, Config)),
@@ -318,13 +342,13 @@ a_node_catches_up_by_a_snapshot(Config) ->
     [ok = call(A, set, [K, K]) || K <- lists:seq(1, 500)],
     [
         await(fun() ->
-            rpc(N, todana_snapshots, request_and_wait, [10_000]) =:= ok
+            rpc(N, todana_snapshots, request_and_wait, [0, 10_000]) =:= ok
         end)
      || N <- [A, B]
     ],
     [
         ok = rpc(N, todana_log_trim, trim, [
-            rpc(N, todana_data_dir, opened, []), 10_000
+            rpc(N, todana_groups, opened, [0]), 10_000
         ])
      || N <- [A, B]
     ],
@@ -414,12 +438,12 @@ the_leader_can_be_moved_and_can_leave(Config) ->
 a_leader_that_hangs_is_replaced(Config) ->
     Nodes = [A, B, C] = cluster([a, b, c], Config),
     ok = call(A, set, [k, 1]),
-    Leader = rpc(A, todana_members, leader, []),
+    Leader = rpc(A, todana_members, leader, [0]),
     [Other | _] = lists:delete(Leader, Nodes),
-    {Server, _} = rpc(Leader, todana_ra_server, address, []),
+    {Server, _} = rpc(Leader, todana_ra_server, address, [0]),
     ok = rpc(Leader, sys, suspend, [Server]),
     await(fun() -> call(Other, set, [k, 2]) =:= ok end),
-    ?assertNotEqual(Leader, rpc(Other, todana_members, leader, [])),
+    ?assertNotEqual(Leader, rpc(Other, todana_members, leader, [0])),
     ok = rpc(Leader, sys, resume, [Server]),
     [await(fun() -> call(N, get, [k]) =:= {ok, 2} end) || N <- [A, B, C]],
     await(fun() -> element(1, verify(Leader)) =:= ok end).
@@ -428,9 +452,9 @@ a_leader_that_hangs_is_replaced(Config) ->
 a_node_that_hangs_is_not_made_the_leader(Config) ->
     Nodes = [A | _] = cluster([a, b, c], Config),
     ok = call(A, set, [k, 1]),
-    Leader = rpc(A, todana_members, leader, []),
+    Leader = rpc(A, todana_members, leader, [0]),
     [Frozen | _] = lists:delete(Leader, Nodes),
-    {Server, _} = rpc(Leader, todana_ra_server, address, []),
+    {Server, _} = rpc(Leader, todana_ra_server, address, [0]),
     ok = signal(Frozen, "STOP"),
     try
         %% Its threads stop one after the other.
@@ -487,15 +511,15 @@ those_that_were_given_up_do_not_lead_it(Config) ->
     [A, B, C] = cluster([a, b, c], Config),
     ok = call(A, set, [k, 1]),
     await(fun() -> call(A, get, [k]) =:= {ok, 1} end),
-    {Old, A} = rpc(A, todana_ra_server, address, []),
+    {Old, A} = rpc(A, todana_ra_server, address, [0]),
     [ok = signal(N, "STOP") || N <- [B, C]],
     try
         _ = [rpc(A, erlang, disconnect_node, [N]) || N <- [B, C]],
         %% From a leader whose last entry, a `clock set`, nobody has.
-        {Era, NowMs, _} = rpc(A, todana_nif, group_clock, []),
-        ok = rpc(A, todana_nif, group_clock_follow, [Era + 1, NowMs, 0]),
+        {Era, NowMs, _} = rpc(A, todana_nif, group_clock, [0]),
+        ok = rpc(A, todana_nif, group_clock_follow, [0, Era + 1, NowMs, 0]),
         ok = rpc(A, todana_cluster, force, []),
-        ?assertMatch({Era, _, _}, rpc(A, todana_nif, group_clock, [])),
+        ?assertMatch({Era, _, _}, rpc(A, todana_nif, group_clock, [0])),
         %% It accepts writes when this returns.
         ok = call(A, set, [k, 2])
     after
@@ -525,14 +549,14 @@ no_node_joins_while_it_goes_on_alone(Config) ->
                  rpc(A, todana_admission, admit, [Cluster, X, ~"x"])),
     [kill(N) || N <- [B, C]],
     ok = rpc(A, todana_data_dir, go_alone, [
-        rpc(A, todana_data_dir, opened, [])
+        rpc(A, todana_groups, opened, [0])
     ]),
     Facts = #{
         node => 'd@127.0.0.1', durability => always, version => 1,
         time_ms => erlang:system_time(millisecond), format => 100
     },
     ?assertMatch({later, _}, rpc(A, todana_admission, invite, [Facts])),
-    Add = fun() -> rpc(A, todana_members, add, ['d@127.0.0.1', ~"d"]) end,
+    Add = fun() -> rpc(A, todana_members, add, [0, 'd@127.0.0.1', ~"d"]) end,
     ?assertEqual({error, forced}, Add()),
     %% The note outlives the node, and is no obstacle for the command.
     kill(A),
@@ -541,7 +565,7 @@ no_node_joins_while_it_goes_on_alone(Config) ->
         {later, Sentence} = rpc(A, todana_admission, invite, [Facts]),
         string:find(Sentence, "cluster force") =/= nomatch
     end),
-    await(fun() -> rpc(A, todana_members, log_end, []) =/= unknown end),
+    await(fun() -> rpc(A, todana_members, log_end, [0]) =/= unknown end),
     ok = rpc(A, todana_cluster, force, []),
     ok = call(A, set, [k, 2]),
     D = node(d, [{cluster_join, A}], Config),
@@ -588,7 +612,7 @@ who_goes_on_alone_has_the_most(Config) ->
     [kill(N) || N <- [A, C, D]],
     {E, ok} = attempt(e, [], Config),
     await(fun() -> lists:member(B, rpc(E, erlang, nodes, [])) end),
-    await(fun() -> rpc(E, todana_members, log_end, []) =/= unknown end),
+    await(fun() -> rpc(E, todana_members, log_end, [0]) =/= unknown end),
     {error, Sentence} = rpc(E, todana_cluster, force, []),
     ?assertNotEqual(nomatch, string:find(Sentence, atom_to_list(B))),
     ok = rpc(B, todana_cluster, force, []),
@@ -1045,7 +1069,7 @@ stays_out(Letter, Config) ->
 %% for the success of an earlier question.
 a_node_that_starts_denies_no_member(Config) ->
     [A, B] = cluster([a, b], Config),
-    {Name, _} = rpc(A, todana_ra_server, address, []),
+    {Name, _} = rpc(A, todana_ra_server, address, [0]),
     ok = rpc(A, sys, suspend, [Name]),
     true = rpc(A, ets, delete, [ra_leaderboard, Name]),
     ?assertEqual({error, "the cluster has no leader"}, asked_to_leave(A, B)),
@@ -1128,7 +1152,7 @@ an_older_copy_that_starts_first_is_refused(Config) ->
     [kill(N) || N <- [A, B, C]],
     ok = restore(c, Config),
     C = node(c, [], Config),
-    await(fun() -> rpc(C, todana_ra_server, is_running, []) end),
+    await(fun() -> rpc(C, todana_ra_server, is_running, [0]) end),
     B = node(b, [], Config),
     await(fun() ->
         rpc(C, erlang, whereis, [todana_sup]) =:= undefined
@@ -1333,7 +1357,7 @@ is_open(Node) -> maps:get(state, rpc(Node, todana, info, [])) =:= serving.
 %% Writers of all members, and then the leader is killed below them.
 batches_of_several_members_become_one_entry(Config) ->
     [A, _, C] = Nodes = cluster([a, b, c], Config),
-    Figures = fun() -> rpc(C, todana_nif, group_info, []) end,
+    Figures = fun() -> rpc(C, todana_nif, group_info, [0]) end,
     #{batches := Batches, applied_index := Index} = Figures(),
     ok = at_once([fun() -> ok = call(Node, add_at_once, [Node, 8, 50]) end
                   || Node <- Nodes]),
@@ -1346,7 +1370,7 @@ batches_of_several_members_become_one_entry(Config) ->
     %% Each of them would be an entry.
     ?assert(More - Batches > Last - Index),
     ?assertMatch({ok, _}, verify(A)),
-    Leader = rpc(A, todana_members, leader, []),
+    Leader = rpc(A, todana_members, leader, [0]),
     Left = Nodes -- [Leader],
     Kill = fun() -> timer:sleep(50), kill(Leader) end,
     ok = at_once([Kill | [
@@ -1374,7 +1398,7 @@ at_once(Funs) ->
 %% A member that announces nothing reads the first format.
 a_format_is_written_that_all_members_read(Config) ->
     [A, B, C] = cluster([a, b, c], Config),
-    Common = fun(Node) -> rpc(Node, todana_formats, common, []) end,
+    Common = fun(Node) -> rpc(Node, todana_formats, common, [0]) end,
     Newest = rpc(A, todana_formats, newest, []),
     [await(fun() -> Common(Node) =:= Newest end) || Node <- [A, B, C]],
     %% A member knows it when it accepts its first write.
@@ -1390,7 +1414,7 @@ a_format_is_written_that_all_members_read(Config) ->
     %% members now goes on with what it knew.
     [
         begin
-            ok = rpc(Node, todana_formats, renew, []),
+            ok = rpc(Node, todana_formats, renew, [0]),
             ?assert(Common(Node) >= 5)
         end
      || Node <- [A, B]
@@ -1512,7 +1536,7 @@ call(Node, Function, Arguments) -> rpc(Node, ?MODULE, Function, Arguments).
 
 leave(At, Node) -> rpc(At, todana_cluster, leave, [Node]).
 
-verify(At) -> rpc(At, todana_verify, run, []).
+verify(At) -> rpc(At, todana_verify, run, [0]).
 
 roles(At) ->
     #{members := Members} = rpc(At, todana_cluster, status, []),
@@ -1614,13 +1638,13 @@ spoil(Key) ->
     _ = spawn(fun() -> todana:put(Table, Key, spoilt) end),
     {_, Batch} = taken(),
     {done, _} = todana_nif:group_apply(
-        Batch, 0, todana_nif:group_applied() + 1,
+        0, Batch, 0, todana_nif:group_applied(0) + 1,
         erlang:system_time(millisecond)
     ),
     sys:resume(todana_batcher).
 
 taken() ->
-    case todana_nif:group_take(0) of
+    case todana_nif:group_take(0, 0) of
         empty -> taken();
         Taken -> Taken
     end.

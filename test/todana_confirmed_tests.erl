@@ -36,5 +36,5 @@ an_early_announcement_does_not_replace_what_is_remembered_test() ->
     end.
 
 after_a_start(Do) ->
-    ok = todana_confirmed:new(#{}),
+    ok = todana_confirmed:new(#{}, persistent_term:get(todana_data_dir)),
     try Do() after ets:delete(todana_confirmed) end.

@@ -25,12 +25,14 @@
     status_of_a_running_node/1,
     files_are_checked/1,
     records_are_dumped/1,
-    an_idle_node_wakes_up_for_the_beat_alone/1
+    an_idle_node_wakes_up_for_the_beat_alone/1,
+    a_group_has_a_supervisor/1,
+    a_group_that_ends_again_and_again_begins_anew/1
 ]).
 %% Called in the node.
 -export([transfer/1, subscribed/0, why/1, dumped/1, put_long/3,
          transact_long/2, kill_acceptor/0, carried/1,
-         messages_between_beats/0]).
+         messages_between_beats/0, kill_again_and_again/2]).
 
 all() ->
     [
@@ -52,7 +54,9 @@ all() ->
         status_of_a_running_node,
         files_are_checked,
         records_are_dumped,
-        an_idle_node_wakes_up_for_the_beat_alone
+        an_idle_node_wakes_up_for_the_beat_alone,
+        a_group_has_a_supervisor,
+        a_group_that_ends_again_and_again_begins_anew
     ].
 
 init_per_testcase(Case, Config) ->
@@ -529,7 +533,9 @@ status_of_a_running_node(Config, Directory) ->
     Node = start(Config),
     {ok, _} = call(Node, open, [t, #{durable => true}]),
     ok = call(Node, put, [t, ~"k", ~"v"]),
-    ok = peer:call(Node, todana_snapshots, request_and_wait, [60_000], 70_000),
+    ok = peer:call(
+        Node, todana_snapshots, request_and_wait, [0, 60_000], 70_000
+    ),
     #{state := serving, durability := always, records := Records} =
         call(Node, info, []),
     ?assert(Records >= 2),
@@ -581,7 +587,9 @@ files_are_checked(Config) ->
     ok = call(First, put_many, [
         t, [{integer_to_binary(N), ~"v"} || N <- lists:seq(1, 2_000)]
     ]),
-    ok = peer:call(First, todana_snapshots, request_and_wait, [60_000], 70_000),
+    ok = peer:call(
+        First, todana_snapshots, request_and_wait, [0, 60_000], 70_000
+    ),
     ok = call(First, put, [t, ~"k", ~"behind the snapshot"]),
     Other = boot([]),
     Check = fun() ->
@@ -701,6 +709,70 @@ repeat(Is) ->
     case Is() of
         true -> ok;
         false -> repeat(Is)
+    end.
+
+%% A node without a cluster; `todana_cluster_SUITE' has the tree of a member.
+a_group_has_a_supervisor(Config) ->
+    Node = start(Config),
+    {ok, _} = call(Node, open, [t, #{durable => true}]),
+    ?assertEqual(
+        [
+            todana_flush_guard, todana_disk, {todana_group_sup, 0},
+            todana_status
+        ],
+        children(Node, todana_durable_sup)
+    ),
+    ?assertEqual(
+        [todana_group, todana_batcher, todana_clock],
+        children(Node, todana_group_sup)
+    ),
+    %% The batches on their way survive these processes.
+    Owner = peer:call(Node, ets, info, [todana_batcher, owner]),
+    ?assertEqual(Owner, peer:call(Node, erlang, whereis, [todana_durable_sup])).
+
+%% In the order in which they were started.
+children(Node, Supervisor) ->
+    Children = peer:call(Node, supervisor, which_children, [Supervisor]),
+    lists:reverse([Id || {Id, Pid, _, _} <- Children, is_pid(Pid)]).
+
+a_group_that_ends_again_and_again_begins_anew(Config) ->
+    Node = start(Config),
+    {ok, _} = call(Node, open, [t, #{durable => true}]),
+    ok = call(Node, put, [t, ~"k", ~"v"]),
+    Before = peer:call(Node, erlang, whereis, [todana_durable_sup]),
+    ok = peer:call(Node, ?MODULE, kill_again_and_again, [todana_clock, 21]),
+    ok = repeat(fun() ->
+        Now = peer:call(Node, erlang, whereis, [todana_durable_sup]),
+        is_pid(Now) andalso Now =/= Before
+    end),
+    ok = repeat(fun() ->
+        try call(Node, get, [t, ~"k"]) of
+            {ok, ~"v"} -> true
+        catch
+            error:_ -> false
+        end
+    end),
+    ok = repeat(fun() ->
+        try call(Node, put, [t, ~"k", ~"w"]) of
+            ok -> true
+        catch
+            error:_ -> false
+        end
+    end),
+    ?assertEqual({ok, ~"w"}, call(Node, get, [t, ~"k"])).
+
+kill_again_and_again(_Name, 0) ->
+    ok;
+kill_again_and_again(Name, Left) ->
+    case whereis(Name) of
+        undefined ->
+            timer:sleep(1),
+            kill_again_and_again(Name, Left);
+        Pid ->
+            Monitor = monitor(process, Pid),
+            true = exit(Pid, kill),
+            receive {'DOWN', Monitor, process, Pid, _} -> ok end,
+            kill_again_and_again(Name, Left - 1)
     end.
 
 %% What the processes that look at something get from one beat to the next, each

@@ -176,7 +176,7 @@ a_start_waits_for_the_one_before_it(Config) ->
     ok = call(Peer, await, [recovering]),
     timer:sleep(4_000),
     ?assertMatch(#{state := recovering},
-                 peer:call(Peer, todana_group, info, [])),
+                 peer:call(Peer, todana_group, info, [0])),
     true = peer:call(Peer, erlang, exit, [Earlier, kill]),
     ok = call(Peer, await, [serving]),
     peer:stop(Peer).
@@ -252,7 +252,7 @@ a_damaged_log_is_reported(Config) ->
     {File, At} = stop_with_long_values(Config),
     write_at(File, At + 500, <<"w">>),
     Broken = start_peer(Config, #{}, failed),
-    #{reason := Reason} = peer:call(Broken, todana_group, info, []),
+    #{reason := Reason} = peer:call(Broken, todana_group, info, [0]),
     ?assertMatch([_ | _], string:find(Reason, "not by a power failure")),
     %% A node of somebody else goes on, and calls raise a name of their own.
     ?assertEqual(log_failed, call(Broken, add, [<<"n">>, 1])),
@@ -292,7 +292,7 @@ a_lost_configuration_is_reported(Config) ->
     [File] = filelib:wildcard(in_directory(Config, "always/*/config")),
     ok = file:rename(File, File ++ ".away"),
     Broken = start_peer(Config, #{}, failed),
-    #{reason := Reason} = peer:call(Broken, todana_group, info, []),
+    #{reason := Reason} = peer:call(Broken, todana_group, info, [0]),
     ?assertMatch([_ | _], string:find(Reason, "config: this file is missing")),
     kill_9(Broken),
     ok = file:rename(File ++ ".away", File),
@@ -303,15 +303,17 @@ a_lost_configuration_is_reported(Config) ->
 an_entry_of_a_newer_version_is_not_skipped(Config) ->
     Peer = start_peer(Config, #{}),
     1 = call(Peer, add, [<<"n">>, 1]),
-    ok = peer:call(Peer, todana_ra_server, pipeline, [{b, <<16#B1, 99, 0>>}]),
+    ok = peer:call(Peer, todana_ra_server, pipeline, [
+        0, {b, <<16#B1, 99, 0>>}
+    ]),
     ok = call(Peer, await, [failed]),
-    #{reason := Reason} = peer:call(Peer, todana_group, info, []),
+    #{reason := Reason} = peer:call(Peer, todana_group, info, [0]),
     ?assertMatch([_ | _], string:find(Reason, "newer version of Todana")),
     peer:stop(Peer).
 
 writes_wait_for_room(Config) ->
     Peer = start_peer(Config, #{disk_reserve => "1tb"}, read_only),
-    #{reason := Reason} = peer:call(Peer, todana_group, info, []),
+    #{reason := Reason} = peer:call(Peer, todana_group, info, [0]),
     ?assertMatch([_ | _], string:find(Reason, "MiB are free on the disk")),
     ?assertNot(is_integer(call(Peer, add, [<<"n">>, 1]))),
     %% The next look finds room.
@@ -328,7 +330,7 @@ a_snapshot_makes_room(Config) ->
     Full = start_peer(Config, #{disk_reserve => "1tb"}, read_only),
     ok = wait(fun() -> bytes(Config, "*/snapshots/*/data.tds") > 0 end),
     ok = wait(fun() -> is_log_short(Config) end),
-    #{state := read_only} = peer:call(Full, todana_group, info, []),
+    #{state := read_only} = peer:call(Full, todana_group, info, [0]),
     %% Once, not all the time.
     timer:sleep(2_500),
     ?assertEqual(1, peer:call(Full, todana_group_notes, attempts, [])),
@@ -411,9 +413,9 @@ one_node_at_a_time(Config) ->
 records_come_from_snapshot_and_log(Config) ->
     Peer = start_peer(Config, #{}),
     Some = call(Peer, load, [4, 50]),
-    ok = peer:call(Peer, todana_snapshots, request_and_wait, [60_000]),
+    ok = peer:call(Peer, todana_snapshots, request_and_wait, [0, 60_000]),
     #{last_snapshot := #{index := Index, bytes := Bytes}} =
-        peer:call(Peer, todana_group, info, []),
+        peer:call(Peer, todana_group, info, [0]),
     ?assert(Index > 1 andalso Bytes > 100),
     More = call(Peer, load, [4, 50]),
     Digest = call(Peer, digest, []),
@@ -430,7 +432,7 @@ records_come_from_snapshot_and_log(Config) ->
     Last = start_peer(Config, #{}),
     ?assertEqual(Some + More, call(Last, value, [<<"n">>])),
     %% From the snapshot alone, too.
-    ok = peer:call(Last, todana_snapshots, request_and_wait, [60_000]),
+    ok = peer:call(Last, todana_snapshots, request_and_wait, [0, 60_000]),
     ok = peer:stop(Last),
     Only = start_peer(Config, #{}),
     ?assertEqual(Some + More, call(Only, value, [<<"n">>])),
@@ -445,7 +447,7 @@ a_snapshot_that_cannot_be_read_is_kept(Config) ->
     %% Opening it works, and reading it does not.
     ok = file:make_dir(File),
     Broken = start_peer(Config, #{}, failed),
-    #{reason := Reason} = peer:call(Broken, todana_group, info, []),
+    #{reason := Reason} = peer:call(Broken, todana_group, info, [0]),
     ?assertMatch([_ | _], string:find(Reason, "cannot be used")),
     ?assertEqual([File], snapshots(Config)),
     ok = file:del_dir(File),
@@ -463,7 +465,7 @@ a_damaged_record_stops_the_start(Config) ->
     <<Before:At/binary, _, After/binary>> = Whole,
     ok = file:write_file(File, [Before, "T", After]),
     Broken = start_peer(Config, #{}, failed),
-    #{reason := Reason} = peer:call(Broken, todana_group, info, []),
+    #{reason := Reason} = peer:call(Broken, todana_group, info, [0]),
     ?assertMatch([_ | _], string:find(Reason, "damaged at offset")),
     ?assertEqual([File], snapshots(Config)),
     %% In one step: the node tries again at any moment.
@@ -567,7 +569,7 @@ a_log_that_was_cut_is_refused(Config) ->
                     ok = file:write_file(File, binary:part(Whole, 0, Bytes)),
                     Broken = start_peer(Config, Options, failed),
                     #{reason := Reason} =
-                        peer:call(Broken, todana_group, info, []),
+                        peer:call(Broken, todana_group, info, [0]),
                     ?assertMatch([_ | _], string:find(Reason, "was confirmed")),
                     kill_9(Broken),
                     ?assertEqual(Bytes, filelib:file_size(File)),
@@ -626,7 +628,7 @@ a_damaged_log_is_repaired_on_request(Config) ->
     lose_a_sector_of(File, <<"5">>),
     {ok, Damaged} = file:read_file(File),
     Broken = start_peer(Config, #{}, failed),
-    #{reason := Reason} = peer:call(Broken, todana_group, info, []),
+    #{reason := Reason} = peer:call(Broken, todana_group, info, [0]),
     [
         ?assertMatch([_ | _], string:find(Reason, Part))
      || Part <- [File, "byte", "todana repair"]
@@ -669,7 +671,7 @@ a_damaged_snapshot_stays_and_so_does_the_log(Config) ->
             ok = Damage(),
             Contents = contents(Config),
             Broken = start_peer(Config, #{}, failed),
-            #{reason := Reason} = peer:call(Broken, todana_group, info, []),
+            #{reason := Reason} = peer:call(Broken, todana_group, info, [0]),
             ?assertMatch({_, [_ | _]}, {Reason, string:find(Reason, Named)}),
             kill_9(Broken),
             ?assertEqual(Contents, contents(Config)),
@@ -706,7 +708,7 @@ a_lost_snapshot_is_not_an_empty_start(Config) ->
     Away = in_directory(Config, "away"),
     ok = file:rename(Directory, Away),
     Broken = start_peer(Config, #{}, failed),
-    #{reason := Reason} = peer:call(Broken, todana_group, info, []),
+    #{reason := Reason} = peer:call(Broken, todana_group, info, [0]),
     ?assertMatch([_ | _], string:find(Reason, "snapshot is missing")),
     kill_9(Broken),
     ok = file:rename(Away, Directory),
@@ -743,7 +745,7 @@ a_missing_file_stops_the_start(Config) ->
             [Words] = Check(),
             ?assertMatch({_, [_ | _]}, {Words, string:find(Words, Expected)}),
             Broken = start_peer(Config, #{}, failed),
-            #{reason := Reason} = peer:call(Broken, todana_group, info, []),
+            #{reason := Reason} = peer:call(Broken, todana_group, info, [0]),
             ?assertEqual(Words, lists:nthtail(
                 length(Reason) - length(Words), Reason
             )),
@@ -774,7 +776,7 @@ the_note_of_a_stop_is_replaced_before_writes(Config) ->
     ok = file:make_dir(Note ++ ".tmp"),
     Again = start_peer(Config, #{}, recovering),
     ok = wait(fun() ->
-        Info = peer:call(Again, todana_group, info, []),
+        Info = peer:call(Again, todana_group, info, [0]),
         string:find(maps:get(reason, Info, ""), "todana.mark") =/= nomatch
     end),
     ?assertEqual(recovering, call(Again, add, [<<"n">>, 1])),
@@ -783,7 +785,7 @@ the_note_of_a_stop_is_replaced_before_writes(Config) ->
     ok = call(Again, await, [serving]),
     ?assertMatch({ok, #{is_final := false}}, todana_log_mark:facts(Server)),
     ?assertEqual(6, call(Again, add, [<<"n">>, 1])),
-    ?assertNot(is_map_key(reason, peer:call(Again, todana_group, info, []))),
+    ?assertNot(is_map_key(reason, peer:call(Again, todana_group, info, [0]))),
     peer:stop(Again).
 
 %% What a crash leaves of a snapshot that was being written.
@@ -794,7 +796,7 @@ a_damaged_segment_that_a_snapshot_replaces_is_set_aside(Config) ->
     kill_9(Peer),
     %% This start copies the log to segments.
     Again = start_peer(Config, #{}),
-    ok = peer:call(Again, todana_snapshots, request_and_wait, [60_000]),
+    ok = peer:call(Again, todana_snapshots, request_and_wait, [0, 60_000]),
     More = call(Again, load, [4, 5]),
     kill_9(Again),
     [_ | _] = Segments = files(Config, "*/*.segment"),
@@ -1010,7 +1012,7 @@ stop_with_snapshot(Config) ->
     Peer = start_peer(Config, #{}),
     ok = call(Peer, set, [<<"key">>, <<"the value">>]),
     Some = call(Peer, load, [4, 20]),
-    ok = peer:call(Peer, todana_snapshots, request_and_wait, [60_000]),
+    ok = peer:call(Peer, todana_snapshots, request_and_wait, [0, 60_000]),
     More = call(Peer, load, [2, 5]),
     kill_9(Peer),
     Some + More.
@@ -1084,9 +1086,9 @@ await(State) ->
     await(State, 12_000).
 
 await(State, 0) ->
-    error({never, State, todana_group:info()});
+    error({never, State, todana_group:info(0)});
 await(State, Looks) ->
-    case todana_group:info() of
+    case todana_group:info(0) of
         #{state := State} ->
             ok;
         _ ->
@@ -1119,7 +1121,7 @@ value(Key, Looks) ->
 
 %% Of everything that the log has made.
 digest() ->
-    case todana_nif:group_digest() of
+    case todana_nif:group_digest(0) of
         {ok, Digest} -> digest(Digest);
         {error, busy} -> timer:sleep(10), digest()
     end.
@@ -1133,11 +1135,11 @@ digest(Digest) ->
 %% Until the note names an entry of the newest file, which is within a second or
 %% two.
 note_at_once(Processes, Times) ->
-    #{server_dir := Server} = Opened = todana_data_dir:opened(),
+    #{server_dir := Server} = Opened = todana_groups:opened(0),
     Write = fun() ->
         [
             begin
-                ok = todana_log_mark:stopped(Opened),
+                ok = todana_log_mark:stopped(0, Opened),
                 {ok, #{index := Index}} = todana_log_mark:facts(Server),
                 true = Index > 0
             end
@@ -1153,7 +1155,7 @@ note_at_once(Processes, Times) ->
     ok.
 
 await_mark() ->
-    #{class_dir := Class, server_dir := Server} = todana_data_dir:opened(),
+    #{class_dir := Class, server_dir := Server} = todana_groups:opened(0),
     Files = lists:sort(filelib:wildcard(filename:join(Class, "*.wal"))),
     {ok, Bytes} = file:read_file(lists:last(Files)),
     First = todana_log_file:first_index({ok, Bytes}),
@@ -1167,8 +1169,8 @@ await_mark() ->
 
 %% Until it names the last entry that was confirmed.
 await_noted() ->
-    #{server_dir := Server} = todana_data_dir:opened(),
-    Applied = todana_nif:group_applied(),
+    #{server_dir := Server} = todana_groups:opened(0),
+    Applied = todana_nif:group_applied(0),
     case todana_log_mark:read(Server) of
         {ok, Index} when Index >= Applied ->
             ok;
@@ -1214,13 +1216,13 @@ snapshots_at_once(Number) ->
     Before = todana_group_notes:attempts(),
     Server = whereis(todana_0),
     true = erlang:suspend_process(Server),
-    _ = [ok = todana_snapshots:request() || _ <- lists:seq(1, Number)],
+    _ = [ok = todana_snapshots:request(0) || _ <- lists:seq(1, Number)],
     true = erlang:resume_process(Server),
     todana_group_notes:await_attempt(Before, 60_000).
 
 %% Adds to the counter while the server is suspended for some time.
 pause(Ms) ->
-    #{duplicates := Before} = todana_nif:group_info(),
+    #{duplicates := Before} = todana_nif:group_info(0),
     Begin = erlang:monotonic_time(millisecond),
     Server = whereis(todana_0),
     true = erlang:suspend_process(Server),
@@ -1232,15 +1234,15 @@ pause(Ms) ->
     end,
     PausedMs = erlang:monotonic_time(millisecond) - Begin,
     %% After all copies.
-    {ok, _} = todana_ra_server:ask(60_000),
-    #{duplicates := After} = todana_nif:group_info(),
+    {ok, _} = todana_ra_server:ask(0, 60_000),
+    #{duplicates := After} = todana_nif:group_info(0),
     {Value, After - Before, PausedMs}.
 
 %% Whether a batch with a value of this size is taken, and applied, on a dirty
 %% scheduler.
 dirty_calls(Bytes) ->
-    Calls = [{todana_nif, group_take_dirty, 1},
-             {todana_nif, group_apply_dirty, 4}],
+    Calls = [{todana_nif, group_take_dirty, 2},
+             {todana_nif, group_apply_dirty, 5}],
     _ = [1 = erlang:trace_pattern(Call, true, [call_count]) || Call <- Calls],
     ok = put_zeros(Bytes),
     [
@@ -1268,7 +1270,7 @@ load(Writers, Writes) ->
 %% Some hundred entries, of which the segment writer has copied a few.
 copy_and_kill() ->
     Sum = load(8, 100),
-    #{server_dir := Directory} = todana_data_dir:opened(),
+    #{server_dir := Directory} = todana_groups:opened(0),
     Segments = fun() ->
         length(filelib:wildcard("*.segment", Directory))
     end,

@@ -383,9 +383,21 @@ a_damaged_configuration_is_refused_test() ->
          || {Part, Other} <- [
                 {"nonode", "nolode"}, {"todana_0", "todanb_0"},
                 {"todana_machine", "todana_mbchine"}, {"uid", "u'd"},
-                {"todana_snapshot", "todana_snapshou"}
+                {"todana_snapshot", "todana_snapshou"},
+                {"group => 0", "group => 8"}
             ]
         ]
+    end).
+
+%% Earlier versions wrote no number of a group.
+a_configuration_without_a_group_is_accepted_test() ->
+    with_server(fun(Directory, Prepare) ->
+        File = filename:join(todana_log_writer:server(Directory), "config"),
+        {ok, Text} = file:read_file(File),
+        ok = file:write_file(File, string:replace(Text, "group => 0", "")),
+        {ok, [#{machine := Machine}]} = file:consult(File),
+        ?assertEqual({module, todana_machine, #{}}, Machine),
+        ?assertEqual(ok, Prepare())
     end).
 
 %% Both tables of Ra are made again from what is known.

@@ -25,7 +25,8 @@ write_config(Directory) ->
     Id = {todana_0, node()},
     Config = #{
         uid => uid(), id => Id, initial_members => [Id],
-        cluster_name => todana_0, machine => {module, todana_machine, #{}},
+        cluster_name => todana_0,
+        machine => {module, todana_machine, #{group => 0}},
         log_init_args => #{uid => uid(), snapshot_module => todana_snapshot}
     },
     File = filename:join(server(Directory), "config"),

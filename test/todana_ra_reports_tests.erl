@@ -104,13 +104,14 @@ a_group_that_was_stopped_is_no_error_test() ->
             report => [{supervisor, {local, Supervisor}}, {reason, Reason}]
         }
     end,
-    ?assertEqual([stop, ignore, ignore], in_process([], fun() ->
+    ?assertEqual([stop, stop, ignore, ignore], in_process([], fun() ->
         [
             todana_ra_reports:filter(
                 #{level => error, msg => {report, R}, meta => #{}},
                 atomics:new(2, [])
             )
          || R <- [
+                Report(todana_group_sup, shutdown),
                 Report(todana_durable_sup, shutdown),
                 Report(todana_durable_sup, killed),
                 Report(my_sup, shutdown)

@@ -12,16 +12,16 @@ new(Batches) ->
         fun({Sequence, Batch}, Relay) ->
             todana_relay:add(self(), Sequence, Batch, Relay)
         end,
-        todana_relay:new(), lists:enumerate(Batches)
+        todana_relay:new(0), lists:enumerate(Batches)
     ).
 
 batch(Bytes) -> binary:copy(~"b", Bytes).
 
 an_entry_has_what_waits_in_the_order_in_which_it_came_test() ->
     Relay = new([~"one", ~"two", ~"three"]),
-    ?assertNot(todana_relay:is_due(0, 1_000, todana_relay:new())),
+    ?assertNot(todana_relay:is_due(0, 1_000, todana_relay:new(0))),
     ?assert(todana_relay:is_due(0, 1_000, Relay)),
-    ?assert(todana_relay:is_empty(todana_relay:new())),
+    ?assert(todana_relay:is_empty(todana_relay:new(0))),
     ?assertNot(todana_relay:is_empty(Relay)),
     {Owners, Batches, Rest} = todana_relay:take(0, Relay),
     ?assert(todana_relay:is_empty(Rest)),
@@ -74,7 +74,7 @@ what_had_no_room_is_due_test() ->
     ?assert(todana_relay:is_due(0, 1_000, todana_relay:forget_all(Two))).
 
 numbers_are_negative_and_have_no_gaps_test() ->
-    {First, Relay} = todana_relay:number(todana_relay:new()),
+    {First, Relay} = todana_relay:number(todana_relay:new(0)),
     {Second, _} = todana_relay:number(Relay),
     ?assertEqual({true, First - 1}, {First < 0, Second}).
 
@@ -120,7 +120,7 @@ received() ->
     end.
 
 what_ra_does_not_answer_is_forgotten_test() ->
-    New = todana_relay:new(),
+    New = todana_relay:new(0),
     Relay = todana_relay:sent(-1, [{self(), 1}], 1_000, New),
     [
         ?assertEqual({Ms, InFlight},
@@ -132,7 +132,7 @@ what_ra_does_not_answer_is_forgotten_test() ->
 
 %% The answer to a batch that was sent again, alone, is none to the others.
 a_batch_that_is_sent_again_answers_for_itself_test() ->
-    Relay = todana_relay:sent(5, [{self(), 1}], 1_000, todana_relay:new()),
+    Relay = todana_relay:sent(5, [{self(), 1}], 1_000, todana_relay:new(0)),
     Left = todana_relay:forget(5, Relay),
     _ = todana_relay:answer(5, fun(S) -> {applied, [{S, ok}]} end, Left),
     ?assertEqual([], received()).

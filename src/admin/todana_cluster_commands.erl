@@ -16,7 +16,7 @@ run(Command, Request) ->
 run_in_cluster(~"status", _Request) ->
     {ok, plain(todana_cluster:status())};
 run_in_cluster(~"verify", _Request) ->
-    todana_verify:run();
+    todana_verify:run(todana_groups:first());
 run_in_cluster(~"leave", Request) ->
     with_node(Request, fun leave/1);
 run_in_cluster(~"transfer", Request) ->
@@ -42,10 +42,13 @@ leave(Node) ->
 -spec with_node(map(), fun((node()) -> Result)) -> Result | {error, iodata()}.
 with_node(#{~"argument" := Name}, Do) ->
     Text = unicode:characters_to_list(Name),
+    Group = todana_groups:first(),
     maybe
-        [] ?= named(Text, todana_members:known()),
+        [] ?= named(Text, todana_members:known(Group)),
         %% As long as a node starts, it knows only itself.
-        {ok, _Leader, Members} ?= todana_members:list(todana_members:known()),
+        {ok, _Leader, Members} ?= todana_members:list(
+            Group, todana_members:known(Group)
+        ),
         Nodes = [Node || #{node := Node} <- Members],
         [] ?= named(Text, Nodes),
         {error, [Text, " is not a member of the cluster", hint(Text, Nodes)]}

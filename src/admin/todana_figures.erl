@@ -78,9 +78,10 @@ cluster() ->
         undefined ->
             none;
         _ ->
-            Leader = todana_members:leader(),
+            Group = todana_groups:first(),
+            Leader = todana_members:leader(Group),
             #{
-                members => length(todana_members:known()),
+                members => length(todana_members:known(Group)),
                 leads => Leader =:= node(),
                 has_leader => Leader =/= none
             }

@@ -43,13 +43,13 @@ run(~"backup") ->
             {error, Sentence}
     end;
 run(~"clock") ->
-    case has_log() andalso todana_clock:info() of
+    case has_log() andalso todana_clock:info(todana_groups:first()) of
         #{now_ms := _} = Info -> {ok, Info};
         #{} -> {error, "this node does not know the time of its log yet"};
         false -> {error, "this node has no durable databases"}
     end;
 run(~"clock_set") ->
-    case has_log() andalso todana_clock:set() of
+    case has_log() andalso todana_clock:set(todana_groups:first()) of
         {ok, ByMs} -> {ok, #{by_ms => ByMs}};
         {error, Sentence} -> {error, Sentence};
         false -> {error, "this node has no durable databases"}
@@ -68,7 +68,9 @@ run(_Command) ->
     unknown.
 
 -spec has_log() -> boolean().
-has_log() -> whereis(todana_clock) =/= undefined.
+has_log() ->
+    Name = todana_groups:name(todana_clock, todana_groups:first()),
+    whereis(Name) =/= undefined.
 
 -doc "The process that ends with the node, unless that is another release's.".
 -spec own_process() -> json:encode_value().

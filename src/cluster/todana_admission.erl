@@ -36,13 +36,13 @@ version() -> ?VERSION.
 -doc "The cluster of this node.".
 -spec cluster() -> none | binary().
 cluster() ->
-    #{cluster := Cluster} = todana_data_dir:opened(),
+    #{cluster := Cluster} = todana_groups:opened(todana_groups:first()),
     Cluster.
 
 -doc "The cluster of this node, if it has a member of this name.".
 -spec claim(node()) -> {member_of, binary()} | none.
 claim(Node) ->
-    try {cluster(), todana_members:listed()} of
+    try {cluster(), todana_members:listed(todana_groups:first())} of
         {none, _} ->
             none;
         {Cluster, {ok, Members}} ->
@@ -72,7 +72,8 @@ invite(#{version := Version}) when Version =/= ?VERSION ->
 invite(#{node := Node, durability := Durability, time_ms := TimeMs} = Facts) ->
     Format = maps:get(format, Facts, 1),
     AwayMs = abs(erlang:system_time(millisecond) - TimeMs),
-    try todana_data_dir:opened() of
+    Group = todana_groups:first(),
+    try todana_groups:opened(Group) of
         #{forced := true} ->
             {later, [atom_to_list(node()), " is about to go on alone: run "
                      "`bin/todana cluster force` there again, if it has "
@@ -91,8 +92,8 @@ invite(#{node := Node, durability := Durability, time_ms := TimeMs} = Facts) ->
             )};
         #{cluster := Cluster, seed := Seed} ->
             maybe
-                ok ?= may_read(Node, Format, todana_formats:common()),
-                {ok, Members} ?= may_join(Node),
+                ok ?= may_read(Node, Format, todana_formats:common(Group)),
+                {ok, Members} ?= may_join(Group, Node),
                 {ok, #{
                     cluster => Cluster, seed => Seed, members => Members,
                     server => todana_data_dir:server()
@@ -114,9 +115,10 @@ may_read(Node, Format, Common) ->
         [Common, Node, Format]
     )}.
 
--spec may_join(node()) -> {ok, [node()]} | {later | error, iodata()}.
-may_join(Node) ->
-    case todana_members:list(todana_members:known()) of
+-spec may_join(todana_groups:id(), node()) ->
+    {ok, [node()]} | {later | error, iodata()}.
+may_join(Group, Node) ->
+    case todana_members:list(Group, todana_members:known(Group)) of
         {ok, _Leader, Members} ->
             Nodes = [Known || #{node := Known} <- Members],
             case lists:member(Node, Nodes) of
@@ -142,7 +144,7 @@ admit(Cluster, Node, UId) ->
     Own = todana_data_dir:server(),
     case Cluster =:= cluster() andalso server_of(Node) of
         false -> {error, other_cluster};
-        {ok, Own} -> admit(Node, UId);
+        {ok, Own} -> admit_to(todana_groups:first(), Node, UId);
         %% It was invited before `cluster force'.
         {ok, _} -> {error, other_server};
         unknown -> {error, no_answer}
@@ -156,15 +158,15 @@ server_of(Node) ->
         _:_ -> unknown
     end.
 
--spec admit(node(), binary()) -> ok | {error, term()}.
-admit(Node, UId) ->
-    case member(Node) of
+-spec admit_to(todana_groups:id(), node(), binary()) -> ok | {error, term()}.
+admit_to(Group, Node, UId) ->
+    case member(Group, Node) of
         none ->
             maybe
-                ok ?= expect(Node),
-                ok ?= todana_members:add(Node, UId),
+                ok ?= expect(Group, Node),
+                ok ?= todana_members:add(Group, Node, UId),
                 %% The leader forgets nodes that are no members.
-                expect(Node)
+                expect(Group, Node)
             end;
         #{uid := UId} -> ok;
         #{} -> {error, already_member};
@@ -173,9 +175,9 @@ admit(Node, UId) ->
 
 %% The node is in the map from now on, so that a new member of the present
 %% version keeps no command from the others.
--spec expect(node()) -> ok | {error, term()}.
-expect(Node) ->
-    Common = todana_formats:common(),
+-spec expect(todana_groups:id(), node()) -> ok | {error, term()}.
+expect(Group, Node) ->
+    Common = todana_formats:common(Group),
     try erpc:call(Node, todana_formats, newest, [], ?ANSWER_TIMEOUT_MS) of
         Format when Format >= Common -> todana_cluster_map:expect(Node, Format);
         Format -> {error, {reads, Format}}
@@ -193,20 +195,22 @@ question to the majority waits until the change is committed.
 """.
 -spec is_removed(Cluster :: binary(), node(), UId :: binary()) -> boolean().
 is_removed(Cluster, Node, UId) ->
-    Cluster =:= cluster() andalso is_absent(Node, UId) andalso
-        todana_members:is_confirmed() andalso is_absent(Node, UId).
+    Group = todana_groups:first(),
+    Cluster =:= cluster() andalso is_absent(Group, Node, UId) andalso
+        todana_members:is_confirmed(Group) andalso is_absent(Group, Node, UId).
 
--spec is_absent(node(), binary()) -> boolean().
-is_absent(Node, UId) ->
-    case member(Node) of
+-spec is_absent(todana_groups:id(), node(), binary()) -> boolean().
+is_absent(Group, Node, UId) ->
+    case member(Group, Node) of
         none -> true;
         #{uid := Other} -> Other =/= UId;
         _ -> false
     end.
 
--spec member(node()) -> todana_members:member() | none | unknown.
-member(Node) ->
-    case todana_members:list(todana_members:known()) of
+-spec member(todana_groups:id(), node()) ->
+    todana_members:member() | none | unknown.
+member(Group, Node) ->
+    case todana_members:list(Group, todana_members:known(Group)) of
         {ok, _Leader, Members} ->
             case [M || #{node := N} = M <- Members, N =:= Node] of
                 [Member] -> Member;

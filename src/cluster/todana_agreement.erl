@@ -1,4 +1,4 @@
-%% Whether all members have confirmed the same entries of the log.
+%% Whether all members of a group have confirmed the same entries of its log.
 %%
 %% Raft guarantees that, unless a member has forgotten what it had confirmed:
 %% somebody has cut its log, or replaced its directory by an older copy. Then a
@@ -17,13 +17,13 @@
 -moduledoc false.
 -behaviour(gen_server).
 
--export([start_link/0, at_start/2]).
-%% Called by other nodes
--export([terms/1]).
+-export([start_link/1, at_start/2]).
+%% Other nodes call them.
+-export([terms/1, terms/2]).
 %% For tests
 -export([judge/3]).
 %% A process
--export([compare_and_exit/1]).
+-export([compare_and_exit/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 -define(ANSWER_TIMEOUT_MS, 2_000).
@@ -36,6 +36,7 @@
 -type verdict() :: agreed | {stop | go_on, [node()]}.
 
 -record(state, {
+    group :: todana_groups:id(),
     %% The process that asks, and the contradictions that were logged.
     asking = none :: none | pid(),
     beats = 0 :: non_neg_integer(),
@@ -45,17 +46,22 @@
     reported = [] :: [node()]
 }).
 
--spec start_link() -> gen_server:start_ret().
-start_link() ->
-    gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
+-spec start_link(todana_groups:id()) -> gen_server:start_ret().
+start_link(Group) ->
+    Name = todana_groups:name(?MODULE, Group),
+    gen_server:start_link({local, Name}, ?MODULE, Group, []).
 
 -doc "What this member has applied, if its cluster is this one.".
--spec terms(binary()) -> ranges().
-terms(Cluster) ->
+-spec terms(todana_groups:id(), binary()) -> ranges().
+terms(Group, Cluster) ->
     case todana_admission:cluster() of
-        Cluster -> todana_log_terms:ranges();
+        Cluster -> todana_log_terms:ranges(Group);
         _ -> []
     end.
+
+-doc "The same of the first group: `todana_groups:question/2`.".
+-spec terms(binary()) -> ranges().
+terms(Cluster) -> terms(todana_groups:first(), Cluster).
 
 -doc """
 Says why the node with this directory must not start. Members that are down
@@ -68,7 +74,8 @@ at_start(DataDir, #{cluster := Cluster, uid := UId, members := Members}) ->
         {ok, #{index := Index, term := Term}} when Term > 0 ->
             %% todana_cluster_start has connected to those that answer.
             Others = [N || N <- Members, lists:member(N, nodes())],
-            Answers = ask(Others, Cluster),
+            %% The directory has the log of this group alone.
+            Answers = ask(todana_groups:first(), Others, Cluster),
             case judge([{Term, Index, Index}], Answers, length(Members)) of
                 {stop, Differing} ->
                     {error, ["data_dir: ", DataDir, ": ",
@@ -82,10 +89,11 @@ at_start(DataDir, #{cluster := Cluster, uid := UId, members := Members}) ->
 at_start(_DataDir, #{}) ->
     ok.
 
--spec ask([node()], binary()) -> [{node(), ranges()}].
-ask(Nodes, Cluster) ->
+-spec ask(todana_groups:id(), [node()], binary()) -> [{node(), ranges()}].
+ask(Group, Nodes, Cluster) ->
+    Question = todana_groups:question(Group, [Cluster]),
     Answers = erpc:multicall(
-        Nodes, ?MODULE, terms, [Cluster], ?ANSWER_TIMEOUT_MS
+        Nodes, ?MODULE, terms, Question, ?ANSWER_TIMEOUT_MS
     ),
     [{Node, Ranges} || {Node, {ok, Ranges}} <- lists:zip(Nodes, Answers)].
 
@@ -122,10 +130,10 @@ others(Nodes) -> [lists:join(", ", lists:map(fun atom_to_list/1, Nodes)),
 
 %% --------------------------------------------------------------- process ---
 
--spec init([]) -> {ok, #state{}}.
-init([]) ->
+-spec init(todana_groups:id()) -> {ok, #state{}}.
+init(Group) ->
     self() ! beat,
-    {ok, #state{}}.
+    {ok, #state{group = Group}}.
 
 -spec handle_call(term(), gen_server:from(), #state{}) ->
     {reply, ok, #state{}}.
@@ -139,14 +147,16 @@ handle_cast(_Message, State) ->
 -spec handle_info(term(), #state{}) -> {noreply, #state{}}.
 handle_info(beat, #state{asking = Asking, beats = Beats} = State) ->
     ok = todana_beat:flush(),
-    New = State#state{beats = Beats + 1},
+    New = #state{group = Group} = State#state{beats = Beats + 1},
     IsDue = Beats rem ?IDLE_BEATS =:= 0 orelse
-        {todana_log_terms:ranges(), todana_members:connected()} =/=
+        {todana_log_terms:ranges(Group), todana_members:connected(Group)} =/=
             State#state.agreed,
     case Asking of
         none when IsDue ->
-            Opened = todana_data_dir:opened(),
-            {Pid, _} = spawn_monitor(?MODULE, compare_and_exit, [Opened]),
+            Opened = todana_groups:opened(Group),
+            {Pid, _} = spawn_monitor(?MODULE, compare_and_exit, [
+                Group, Opened
+            ]),
             {noreply, New#state{asking = Pid}};
         _ ->
             {noreply, New}
@@ -156,13 +166,15 @@ handle_info({'DOWN', _, process, Pid, Result}, #state{asking = Pid} = State) ->
 handle_info(_Message, State) ->
     {noreply, State}.
 
--spec compare_and_exit(todana_data_dir:opened()) -> no_return().
-compare_and_exit(#{cluster := Cluster}) ->
-    Members = todana_members:known(),
-    Others = todana_members:connected(),
-    case todana_log_terms:ranges() of
+-spec compare_and_exit(todana_groups:id(), todana_data_dir:opened()) ->
+    no_return().
+compare_and_exit(Group, #{cluster := Cluster}) ->
+    Members = todana_members:known(Group),
+    Others = todana_members:connected(Group),
+    case todana_log_terms:ranges(Group) of
         [_ | _] = Own when Others =/= [] ->
-            Verdict = judge(Own, ask(Others, Cluster), length(Members)),
+            Answers = ask(Group, Others, Cluster),
+            Verdict = judge(Own, Answers, length(Members)),
             exit({judged, Verdict, Own, Others});
         _ ->
             exit(nothing)

@@ -16,7 +16,7 @@
 -module(todana_alone).
 -moduledoc false.
 
--export([go_on/0]).
+-export([go_on/1]).
 
 -define(ATTEMPTS, 5).
 -define(LEAD_TIMEOUT_MS, 10_000).
@@ -24,12 +24,12 @@
 -define(STOP_TIMEOUT_MS, 60_000).
 
 -doc "Returns when this node accepts writes as the only member.".
--spec go_on() -> ok | {error, iodata()}.
-go_on() ->
+-spec go_on(todana_groups:id()) -> ok | {error, iodata()}.
+go_on(Group) ->
     try register(?MODULE, self()) of
         true ->
             try
-                separate(todana_data_dir:opened())
+                separate(Group, todana_groups:opened(Group))
             after
                 unregister(?MODULE)
             end
@@ -37,53 +37,58 @@ go_on() ->
         error:badarg -> {error, "`cluster force` runs already"}
     end.
 
--spec separate(todana_data_dir:opened()) -> ok | {error, iodata()}.
-separate(#{server_dir := Server} = Opened) ->
+-spec separate(todana_groups:id(), todana_data_dir:opened()) ->
+    ok | {error, iodata()}.
+separate(Group, #{server_dir := Server} = Opened) ->
     maybe
         ok ?= written(todana_data_dir:go_alone(Opened)),
-        ok ?= shrink(?ATTEMPTS),
+        ok ?= shrink(Group, ?ATTEMPTS),
         ok ?= has_one_member(todana_adopt:is_alone(
-            Server, [todana_ra_server:address()]
+            Server, [todana_ra_server:address(Group)]
         )),
-        ok ?= written(todana_data_dir:rename_server(todana_data_dir:opened())),
+        ok ?= written(todana_data_dir:rename_server(
+            todana_groups:opened(Group)
+        )),
         %% This clock may follow a `clock set` of the leader that is lost, and
         %% its entry is lost, too.
-        ok = todana_nif:group_clock_forget(),
-        ok = stop_group(),
+        ok = todana_nif:group_clock_forget(Group),
+        ok = stop_group(Group),
         ok ?= todana_detach:await(
-            fun is_open/0, ?OPEN_TIMEOUT_MS,
+            fun() -> is_open(Group) end, ?OPEN_TIMEOUT_MS,
             "this node is alone, and reads its log: see `bin/todana status`"
         ),
-        written(todana_data_dir:went_alone(todana_data_dir:opened()))
+        written(todana_data_dir:went_alone(todana_groups:opened(Group)))
     end.
 
 %% Its supervisor starts it again, and all behind it.
--spec stop_group() -> ok.
-stop_group() ->
-    try gen_server:stop(todana_group, shutdown, ?STOP_TIMEOUT_MS) of
+-spec stop_group(todana_groups:id()) -> ok.
+stop_group(Group) ->
+    Name = todana_groups:name(todana_group, Group),
+    try gen_server:stop(Name, shutdown, ?STOP_TIMEOUT_MS) of
         ok -> ok
     catch
         exit:_ -> ok
     end.
 
--spec is_open() -> boolean().
-is_open() -> maps:get(state, todana_group:info()) =:= serving.
+-spec is_open(todana_groups:id()) -> boolean().
+is_open(Group) -> maps:get(state, todana_group:info(Group)) =:= serving.
 
 %% A node that began to join before the note may still become a member.
--spec shrink(non_neg_integer()) -> ok | {error, iodata()}.
-shrink(0) ->
+-spec shrink(todana_groups:id(), non_neg_integer()) -> ok | {error, iodata()}.
+shrink(_Group, 0) ->
     unfinished("a snapshot does not have that yet");
-shrink(Left) ->
+shrink(Group, Left) ->
+    IsConfirmed = fun() -> todana_members:is_confirmed(Group) end,
     maybe
-        ok ?= todana_detach:give_up_others(),
+        ok ?= todana_detach:give_up_others(Group),
         ok ?= todana_detach:await(
-            fun todana_members:is_confirmed/0, ?LEAD_TIMEOUT_MS,
+            IsConfirmed, ?LEAD_TIMEOUT_MS,
             "this node does not lead: run the command again"
         ),
-        ok ?= snapshot(todana_detach:snapshot()),
-        case todana_members:is_alone() of
+        ok ?= snapshot(todana_detach:snapshot(Group)),
+        case todana_members:is_alone(Group) of
             true -> ok;
-            false -> shrink(Left - 1)
+            false -> shrink(Group, Left - 1)
         end
     end.
 

@@ -171,7 +171,7 @@ remove(Node) ->
         ok ?= is_not_last(Members),
         ok ?= go_on_without(Node, Members),
         ok ?= step_down(Node, Leader, Members),
-        ok ?= result(todana_members:remove(Node)),
+        ok ?= result(todana_members:remove(group(), Node)),
         %% A person may delete its directory next.
         _ = [
             todana_membership:await_end(N, ?STOP_TIMEOUT_MS)
@@ -179,7 +179,7 @@ remove(Node) ->
         ],
         %% The end of this node ends the caller, too, which answers before.
         _ = Node =:= node() andalso
-            todana_membership:ask_now(todana_members:leader()),
+            todana_membership:ask_now(todana_members:leader(group())),
         ok
     end.
 
@@ -216,7 +216,9 @@ voters(Members) ->
     ok | {error, iodata()}.
 step_down(Leader, Leader, Members) ->
     Others = voters(Members) -- [Leader],
-    HasTaken = fun(Node) -> todana_members:transfer(Node) =:= ok end,
+    HasTaken = fun(Node) ->
+        todana_members:transfer(group(), Node) =:= ok
+    end,
     case lists:any(HasTaken, Others) of
         true -> ok;
         false -> {error, "no other member is ready to lead"}
@@ -273,7 +275,7 @@ lead(Node) ->
     maybe
         {ok, _Leader, Members} ?= members(),
         {ok, _} ?= member(Node, Members),
-        result(todana_members:transfer(Node))
+        result(todana_members:transfer(group(), Node))
     end.
 
 -doc """
@@ -285,8 +287,9 @@ force() -> flat(go_on_alone()).
 
 -spec go_on_alone() -> ok | {error, iodata()}.
 go_on_alone() ->
-    #{forced := IsBegun} = Opened = todana_data_dir:opened(),
-    case {IsBegun, todana_members:is_confirmed() andalso members()} of
+    Group = group(),
+    #{forced := IsBegun} = Opened = todana_groups:opened(Group),
+    case {IsBegun, todana_members:is_confirmed(Group) andalso members()} of
         {_, false} ->
             maybe
                 ok ?= is_nobody_hidden(),
@@ -294,11 +297,11 @@ go_on_alone() ->
                 logger:warning(
                     "todana: this node goes on alone: cluster force"
                 ),
-                todana_alone:go_on()
+                todana_alone:go_on(Group)
             end;
         %% It was interrupted.
         {true, {ok, Node, [_]}} when Node =:= node() ->
-            todana_alone:go_on();
+            todana_alone:go_on(Group);
         {_, {ok, _, _}} ->
             _ = IsBegun andalso todana_data_dir:went_alone(Opened),
             {error, "a majority of the members answers, so nothing is lost: "
@@ -312,7 +315,7 @@ go_on_alone() ->
 %% something else, such as room on its disks.
 -spec is_nobody_hidden() -> ok | {error, iodata()}.
 is_nobody_hidden() ->
-    Others = todana_members:known() -- [node()],
+    Others = todana_members:known(group()) -- [node()],
     Connected = [N || N <- Others, lists:member(N, nodes())],
     Ours = ours(Connected),
     Refusing = [
@@ -360,18 +363,17 @@ clusters(Nodes) ->
 %% of them may be confirmed, although nobody has applied it.
 -spec has_most() -> ok | {error, iodata()}.
 has_most() ->
-    has_most(todana_members:log_end()).
+    has_most(todana_members:log_end(group())).
 
 -spec has_most({non_neg_integer(), non_neg_integer()} | unknown) ->
     ok | {error, iodata()}.
 has_most(unknown) ->
     {error, "the log of this node is not open yet: try again"};
 has_most(Own) ->
-    Others = without_strangers(
-        todana_members:connected()
-    ),
+    Others = without_strangers(todana_members:connected(group())),
+    Question = todana_groups:question(group(), []),
     Answers = erpc:multicall(
-        Others, todana_members, log_end, [], ?LOG_END_TIMEOUT_MS
+        Others, todana_members, log_end, Question, ?LOG_END_TIMEOUT_MS
     ),
     Ends = [
         {End, N} || {N, {ok, {_, _} = End}} <- lists:zip(Others, Answers)
@@ -411,7 +413,8 @@ member(Node, Members) ->
 -spec members() ->
     {ok, Leader :: node(), [todana_members:member()]} | {error, iodata()}.
 members() ->
-    case todana_members:list(todana_members:known()) of
+    Group = group(),
+    case todana_members:list(Group, todana_members:known(Group)) of
         {ok, Leader, Members} -> {ok, Leader, Members};
         {error, _} -> {error, "the cluster has no leader"}
     end.
@@ -487,7 +490,7 @@ refusing(Down) ->
     | todana_members:failure()
 ) -> {Leader :: node() | none, [todana_members:member()]}.
 known_members({ok, Leader, Members}) ->
-    case todana_members:read_index([Leader], ?FACTS_TIMEOUT_MS) of
+    case todana_members:read_index(group(), [Leader], ?FACTS_TIMEOUT_MS) of
         {ok, _} -> {Leader, Members};
         {error, _} -> {none, [without_lead(Member) || Member <- Members]}
     end;
@@ -497,11 +500,11 @@ known_members({error, _}) ->
 %% While the log of this node does not run, those that its directory names.
 -spec noted_members() -> [node()].
 noted_members() ->
-    case todana_members:listed() of
+    case todana_members:listed(group()) of
         {ok, Nodes} ->
             Nodes;
         unknown ->
-            #{data_dir := DataDir} = todana_data_dir:opened(),
+            #{data_dir := DataDir} = todana_groups:opened(group()),
             case todana_data_dir:identity(DataDir) of
                 {ok, #{members := Nodes}} -> lists:usort([node() | Nodes]);
                 _ -> [node()]
@@ -517,9 +520,9 @@ without_lead(Member) -> Member.
     {ok, Leader :: node(), [todana_members:member()]}
     | todana_members:failure().
 led_members() ->
-    case todana_members:leader() of
+    case todana_members:leader(group()) of
         none -> {error, no_leader};
-        Leader -> todana_members:list([Leader], ?FACTS_TIMEOUT_MS)
+        Leader -> todana_members:list(group(), [Leader], ?FACTS_TIMEOUT_MS)
     end.
 
 %% Where clients reach it.
@@ -553,7 +556,7 @@ stranger(Cluster) -> #{state => stranger, other_cluster => Cluster}.
 is_up(#{state := State}) -> State =/= down andalso State =/= stranger.
 
 -doc false.
-%% What this node says of itself.
+%% What this node says of itself. Other nodes call it.
 -spec facts() -> map().
 facts() ->
     maps:with(
@@ -562,10 +565,14 @@ facts() ->
             clock_differs_ms, disk_free_bytes, in_flight, oldest_ms, version,
             format_used, cluster
         ],
-        (todana_group:info())#{
+        (todana_group:info(group()))#{
             version => version(), cluster => todana_admission:cluster()
         }
     ).
+
+%% There is one group, whose members are those of the cluster.
+-spec group() -> todana_groups:id().
+group() -> todana_groups:first().
 
 -spec version() -> string().
 version() ->

@@ -12,7 +12,7 @@
 -module(todana_cluster_map).
 -moduledoc false.
 
--export([announce/1, nodes/1, own/1, voters/1, is_table/1, expect/2]).
+-export([announce/1, nodes/1, own/1, voters/2, is_table/1, expect/2]).
 
 -export_type([entry/0]).
 
@@ -48,8 +48,9 @@ announce(Options) ->
             _ -> own(Options)
         end,
     ok = write({node, node()}, Entry),
-    case todana_members:leader() =:= node() of
-        true -> lead();
+    Group = todana_groups:first(),
+    case todana_members:leader(Group) =:= node() of
+        true -> lead(Group);
         false -> ok
     end.
 
@@ -58,11 +59,12 @@ open() ->
     {ok, _} = todana:open(?TABLE, #{durable => true, codec => term}),
     ok.
 
--spec lead() -> ok.
-lead() ->
-    case todana_members:list([node()]) of
+%% There is one group: it has all slots, and its members are the cluster's.
+-spec lead(todana_groups:id()) -> ok.
+lead(Group) ->
+    case todana_members:list(Group, [node()]) of
         {ok, Leader, Members} when Leader =:= node() ->
-            Group = #{
+            Entry = #{
                 slots => {0, ?LAST_SLOT},
                 members => #{
                     Node => role(Role)
@@ -70,14 +72,14 @@ lead() ->
                 }
             },
             ok = forget_all_but([Node || #{node := Node} <- Members]),
-            case todana:get(?TABLE, {group, 0}) of
-                {ok, Group} ->
+            case todana:get(?TABLE, {group, Group}) of
+                {ok, Entry} ->
                     ok;
                 _ ->
                     _ = todana:transaction(?TABLE, fun(Tx) ->
                         Epoch = todana_transaction:get(Tx, epoch, 0),
                         ok = todana_transaction:put(Tx, epoch, Epoch + 1),
-                        todana_transaction:put(Tx, {group, 0}, Group)
+                        todana_transaction:put(Tx, {group, Group}, Entry)
                     end),
                     ok
             end;
@@ -123,10 +125,12 @@ nodes(Nodes) ->
         error:_ -> #{}
     end.
 
--doc "Those of these members that vote; all, while the map does not say it.".
--spec voters([node()]) -> [node()].
-voters(Members) ->
-    try todana:get(?TABLE, {group, 0}) of
+-doc """
+Those of these members of a group that vote; all, while the map does not say it.
+""".
+-spec voters(todana_groups:id(), [node()]) -> [node()].
+voters(Group, Members) ->
+    try todana:get(?TABLE, {group, Group}) of
         {ok, #{members := Roles}} ->
             case [N || N <- Members, maps:get(N, Roles, unknown) =:= voter] of
                 [] -> Members;

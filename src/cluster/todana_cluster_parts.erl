@@ -9,27 +9,35 @@
 
 -spec all(todana_config:options()) -> todana_durable_sup:cluster().
 all(Options) ->
+    BoundMs = maps:get(read_bound_ms, Options, ?READ_BOUND_MS),
     #{
-        new => fun todana_confirmed:new/1,
+        new => fun todana_confirmed:new/2,
         check => fun todana_confirmed:check/1,
         stays => fun todana_confirmed:stays/1,
-        voters => fun todana_cluster_map:voters/1,
-        busy => fun todana_copies:busy/1,
-        children => children(Options)
+        voters => fun todana_cluster_map:voters/2,
+        busy => fun todana_copies:busy/2,
+        children_of_group => fun(Group) -> of_group(Group, BoundMs) end,
+        children_of_node => of_node(Options)
     }.
 
--spec children(todana_config:options()) -> [supervisor:child_spec()].
-children(Options) ->
-    BoundMs = maps:get(read_bound_ms, Options, ?READ_BOUND_MS),
+-spec of_group(todana_groups:id(), pos_integer()) -> [supervisor:child_spec()].
+of_group(Group, BoundMs) ->
     [
         #{
             id => todana_read_index,
-            start => {todana_read_index, start_link, [BoundMs]}
-        },
-        #{id => todana_watchdog, start => {todana_watchdog, start_link, []}},
-        #{id => todana_copies, start => {todana_copies, start_link, []}},
-        #{id => todana_verify, start => {todana_verify, start_link, []}},
-        #{id => todana_agreement, start => {todana_agreement, start_link, []}},
+            start => {todana_read_index, start_link, [Group, BoundMs]}
+        }
+     | [
+            #{id => Name, start => {Name, start_link, [Group]}}
+         || Name <- [
+                todana_watchdog, todana_copies, todana_verify, todana_agreement
+            ]
+        ]
+    ].
+
+-spec of_node(todana_config:options()) -> [supervisor:child_spec()].
+of_node(Options) ->
+    [
         #{id => todana_spread, start => {todana_spread, start_link, []}}
      | [
             #{id => Name, start => {Name, start_link, [Options]}}

@@ -24,9 +24,9 @@
 -module(todana_confirmed).
 -moduledoc false.
 
--export([new/1, check/1, stays/1]).
+-export([new/2, check/1, stays/1]).
 -export([announce/2, note/4, keep/1]).
-%% Called by other nodes
+%% Other nodes call them.
 -export([meet/1, has/0]).
 %% The decision, and the file, for tests
 -export([verdict/2, sure/3, read/1, remembered/0]).
@@ -78,12 +78,12 @@
 Makes the table, which belongs to the caller, with what the directory remembers.
 What other members announce is added to it from then on, and written.
 """.
--spec new(todana_config:options()) -> ok.
-new(Options) ->
+-spec new(todana_config:options(), opened()) -> ok.
+new(Options, Opened) ->
     ?MODULE = ets:new(?MODULE, [named_table, public]),
     Accepts = maps:get(cluster_accept_older, Options, no) =:= yes,
     keep(accepts, Accepts),
-    load(todana_data_dir:opened(), Accepts).
+    load(Opened, Accepts).
 
 %% ----------------------------------------------------------------- start ---
 
@@ -109,7 +109,7 @@ check(#{server_dir := Server} = Opened) ->
 stays(#{cluster := Cluster} = Opened) ->
     case Cluster =/= none andalso own(Opened) > has() of
         true ->
-            ok = todana_ra_server:stop(),
+            ok = todana_ra_server:stop(group()),
             {error, older(Opened, "this directory notes", own(Opened))};
         false ->
             ok
@@ -216,7 +216,7 @@ confirmed, its server has ended when this returns, unless it leads.
 """.
 -spec meet(card()) -> {ok, card()} | unknown.
 meet(#{cluster := Cluster} = Other) ->
-    try {todana_data_dir:opened(), kept(has)} of
+    try {todana_groups:opened(group()), kept(has)} of
         {#{cluster := Cluster} = Opened, Has} when is_integer(Has) ->
             Card = with_leaders_view(Other, card(Opened)),
             _ = met(Other, Opened),
@@ -243,20 +243,20 @@ card(#{cluster := Cluster, uid := UId}) ->
 %% A leader that is cut off does not know that another one leads.
 -spec leads() -> boolean().
 leads() ->
-    todana_members:leader() =:= node() andalso
-        not todana_leader_proof:is_silent(?PROVED_MS).
+    todana_members:leader(group()) =:= node() andalso
+        not todana_leader_proof:is_silent(group(), ?PROVED_MS).
 
 %% A leader knows to the entry what another member has on disk. Of that, only
 %% what is confirmed is there to stay. This is true although it may lead nobody
 %% any more, which is so if the member was its majority, and comes back.
 -spec with_leaders_view(card(), card()) -> card().
 with_leaders_view(#{node := Node, uid := UId}, Card) ->
-    case todana_members:leader() =:= node() andalso
-        todana_members:list([node()], ?ASK_TIMEOUT_MS)
+    case todana_members:leader(group()) =:= node() andalso
+        todana_members:list(group(), [node()], ?ASK_TIMEOUT_MS)
     of
         {ok, Leader, Members} when Leader =:= node() ->
             #{remembers := Remembers} = Card,
-            #{committed := Committed} = todana_members:facts(),
+            #{committed := Committed} = todana_members:facts(group()),
             Known = [
                 min(Index, Committed)
              || #{node := N, match_index := Index} = M <- Members,
@@ -343,7 +343,7 @@ regressed(Node, Index, #{has := Has} = Own, Opened) ->
 is_lost(_Index, #{leads := true}) ->
     true;
 is_lost(Index, #{node := Node}) ->
-    case todana_members:leader() of
+    case todana_members:leader(group()) of
         Leader when Leader =:= none; Leader =:= Node ->
             false;
         Leader ->
@@ -360,9 +360,9 @@ refuse(Node, Index, #{uid := UId}, #{data_dir := DataDir} = Opened) ->
     remember({UId, node(), Index}),
     ok = write(DataDir),
     Problem = older(Opened, [atom_to_list(Node), " remembers"], Index),
-    case todana_ra_server:is_running() of
+    case todana_ra_server:is_running(group()) of
         true ->
-            ok = todana_ra_server:stop(),
+            ok = todana_ra_server:stop(group()),
             _ = spawn(fun() -> stop(todana_log_problem:describe(Problem)) end),
             {error, Problem};
         false ->
@@ -402,9 +402,9 @@ gone_on(#{data_dir := DataDir}, Node, Has, Index) ->
 -doc "Sends these nodes what this member has confirmed, and has.".
 -spec announce(opened(), [node()]) -> ok.
 announce(#{uid := UId}, Nodes) ->
-    Now = todana_members:confirmed(),
+    Now = todana_members:confirmed(group()),
     %% In this order: a change of the leader comes before that of the log.
-    #{leader := Leader} = todana_members:facts(),
+    #{leader := Leader} = todana_members:facts(group()),
     {Sure, Sample} = sure(Now, Leader, kept(sample, {0, none, 0})),
     keep(sample, Sample),
     Message = {confirmed, UId, node(), Sure, has()},
@@ -452,7 +452,7 @@ note(UId, Node, Index, Has) ->
 
 -spec meet_late(node()) -> ok.
 meet_late(Node) ->
-    Opened = todana_data_dir:opened(),
+    Opened = todana_groups:opened(group()),
     Asked = spawn_monitor(?MODULE, meet_and_exit, [Node, card(Opened)]),
     case answer(Asked, now_ms() + ?MEET_TIMEOUT_MS) of
         {ok, Other} ->
@@ -480,7 +480,8 @@ report_once(Node, Problem) ->
 -doc "Writes down what is remembered of these members, if it has changed.".
 -spec keep(opened()) -> ok.
 keep(#{data_dir := DataDir}) ->
-    _ = case {todana_members:leader(), todana_members:listed()} of
+    Group = group(),
+    _ = case {todana_members:leader(Group), todana_members:listed(Group)} of
         {Leader, {ok, Members}} when Leader =/= none ->
             [
                 ets:delete(?MODULE, UId)
@@ -558,10 +559,10 @@ disk is slow leads without having its own entries on disk.
 """.
 -spec has() -> non_neg_integer().
 has() ->
-    Written = max(kept(has, 0), todana_members:written()),
+    Written = max(kept(has, 0), todana_members:written(group())),
     case leads() of
         true ->
-            #{last_index := Last} = todana_members:facts(),
+            #{last_index := Last} = todana_members:facts(group()),
             max(Written, Last);
         false ->
             Written
@@ -577,6 +578,10 @@ kept(Key) -> kept(Key, none).
 
 -spec kept(term(), term()) -> term().
 kept(Key, Default) -> ets:lookup_element(?MODULE, Key, 2, Default).
+
+%% The one whose log the directory has.
+-spec group() -> todana_groups:id().
+group() -> todana_groups:first().
 
 -spec now_ms() -> integer().
 now_ms() -> erlang:monotonic_time(millisecond).

@@ -1,4 +1,5 @@
-%% Keeps each member informed how far the logs of the others are, for WAIT.
+%% Keeps each member of a group informed how far the logs of the others are, for
+%% WAIT.
 %%
 %% Only the leader knows it: a member answers each entry that it has on disk. So
 %% the leader sends all members what it knows, when that has changed.
@@ -6,11 +7,11 @@
 -moduledoc false.
 -behaviour(gen_server).
 
--export([start_link/0, busy/1, last/0, do_all_vote/0]).
+-export([start_link/1, busy/2, last/1, do_all_vote/1]).
 %% The decision, for tests
 -export([of_others/3]).
 %% Processes
--export([ask_and_exit/0]).
+-export([ask_and_exit/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 %% Between two questions while members lack entries.
@@ -24,10 +25,11 @@
 %% The last entry of each member, and the number of voters.
 -type copies() :: {#{node() => non_neg_integer()}, Voters :: pos_integer()}.
 
-%% The note of what the leader sent last.
--define(KNOWN, copies).
+%% The note of what the leader of a group sent last.
+-define(KNOWN(Group), {copies, Group}).
 
 -record(state, {
+    group :: todana_groups:id(),
     %% Whether the next tick is to come.
     is_ticking = false :: boolean(),
     %% Looks without news since the last message that the log grows.
@@ -41,34 +43,37 @@
     known = none :: none | copies()
 }).
 
--spec start_link() -> gen_server:start_ret().
-start_link() ->
-    gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
+-spec start_link(todana_groups:id()) -> gen_server:start_ret().
+start_link(Group) ->
+    gen_server:start_link({local, name(Group)}, ?MODULE, Group, []).
+
+-spec name(todana_groups:id()) -> atom().
+name(Group) -> todana_groups:name(?MODULE, Group).
 
 -doc "Some member gives the log of this leader something, after a pause.".
--spec busy(node()) -> ok.
-busy(Leader) ->
-    _ = erlang:send({?MODULE, Leader}, busy, [noconnect, nosuspend]),
+-spec busy(todana_groups:id(), node()) -> ok.
+busy(Group, Leader) ->
+    _ = erlang:send({name(Group), Leader}, busy, [noconnect, nosuspend]),
     ok.
 
 -doc "The last entry of each member, as the leader has sent it.".
--spec last() -> #{node() => non_neg_integer()}.
-last() ->
-    {Members, _Voters} = todana_group_notes:kept(?KNOWN, {#{}, 0}),
+-spec last(todana_groups:id()) -> #{node() => non_neg_integer()}.
+last(Group) ->
+    {Members, _Voters} = todana_group_notes:kept(?KNOWN(Group), {#{}, 0}),
     Members.
 
 -doc "Whether each member has a vote, as the leader has sent it.".
--spec do_all_vote() -> boolean().
-do_all_vote() ->
-    {Members, Voters} = todana_group_notes:kept(?KNOWN, {#{}, 0}),
-    Voters =:= length(todana_members:known()) andalso
+-spec do_all_vote(todana_groups:id()) -> boolean().
+do_all_vote(Group) ->
+    {Members, Voters} = todana_group_notes:kept(?KNOWN(Group), {#{}, 0}),
+    Voters =:= length(todana_members:known(Group)) andalso
         Voters =:= map_size(Members).
 
--spec init([]) -> {ok, #state{}}.
-init([]) ->
+-spec init(todana_groups:id()) -> {ok, #state{}}.
+init(Group) ->
     ok = net_kernel:monitor_nodes(true),
     self() ! beat,
-    {ok, #state{}}.
+    {ok, #state{group = Group}}.
 
 -spec handle_call(term(), gen_server:from(), #state{}) ->
     {reply, ok, #state{}}.
@@ -76,8 +81,8 @@ handle_call(_Request, _From, State) ->
     {reply, ok, State}.
 
 -spec handle_cast(term(), #state{}) -> {noreply, #state{}}.
-handle_cast({copies, Copies}, State) ->
-    ok = todana_group_notes:keep(?KNOWN, Copies),
+handle_cast({copies, Copies}, #state{group = Group} = State) ->
+    ok = todana_group_notes:keep(?KNOWN(Group), Copies),
     {noreply, count(State#state{known = Copies})};
 handle_cast(_Message, State) ->
     {noreply, State}.
@@ -114,16 +119,16 @@ handle_info(_Message, State) ->
 -spec count(#state{}) -> #state{}.
 count(#state{known = none} = State) ->
     State;
-count(#state{known = Copies} = State) ->
+count(#state{group = Group, known = Copies} = State) ->
     {AtLeast, Known} = of_others(node(), nodes(), Copies),
-    ok = todana_nif:group_copies(AtLeast, Known),
+    ok = todana_nif:group_copies(Group, AtLeast, Known),
     State.
 
 -spec look(#state{}) -> #state{}.
-look(#state{asker = none} = State) ->
-    case todana_members:leader() =:= node() of
+look(#state{group = Group, asker = none} = State) ->
+    case todana_members:leader(Group) =:= node() of
         true ->
-            {Pid, _} = spawn_monitor(?MODULE, ask_and_exit, []),
+            {Pid, _} = spawn_monitor(?MODULE, ask_and_exit, [Group]),
             State#state{asker = Pid};
         false ->
             State
@@ -134,8 +139,8 @@ look(State) ->
 %% A leader whose members have everything, for some looks, is asked at the next
 %% beat. A member that is down has not, and learns it later.
 -spec go_on(copies(), #state{}) -> #state{}.
-go_on({Members, _Voters}, #state{quiet = Quiet} = State) ->
-    #{last_index := Written} = todana_members:facts(),
+go_on({Members, _Voters}, #state{group = Group, quiet = Quiet} = State) ->
+    #{last_index := Written} = todana_members:facts(Group),
     Up = maps:values(maps:with([node() | nodes()], Members)),
     case Quiet >= ?QUIET_LOOKS andalso
         lists:all(fun(Last) -> Last >= Written end, Up) of
@@ -150,9 +155,9 @@ tick(AfterMs, #state{is_ticking = false} = State) ->
 tick(_AfterMs, State) ->
     State.
 
--spec ask_and_exit() -> no_return().
-ask_and_exit() ->
-    case todana_members:list([node()], ?ASK_TIMEOUT_MS) of
+-spec ask_and_exit(todana_groups:id()) -> no_return().
+ask_and_exit(Group) ->
+    case todana_members:list(Group, [node()], ?ASK_TIMEOUT_MS) of
         {ok, Leader, Members} when Leader =:= node() ->
             Known = #{
                 Node => Index
@@ -161,17 +166,17 @@ ask_and_exit() ->
             Voters = length([
                 R || #{role := R} <- Members, R =:= leader orelse R =:= voter
             ]),
-            Own = Known#{node() => todana_members:written()},
+            Own = Known#{node() => todana_members:written(Group)},
             exit({led, {Own, max(1, Voters)}});
         _ ->
             exit(not_led)
     end.
 
 -spec send(copies(), #state{}) -> #state{}.
-send({Members, _} = Copies, #state{sent = Sent} = State) ->
+send({Members, _} = Copies, #state{group = Group, sent = Sent} = State) ->
     _ = [
         erlang:send(
-            {?MODULE, Node}, {'$gen_cast', {copies, Copies}},
+            {name(Group), Node}, {'$gen_cast', {copies, Copies}},
             [noconnect, nosuspend]
         )
      || Copies =/= Sent orelse State#state.is_repeated,

@@ -1,4 +1,5 @@
-%% The work of a member of a cluster, once a second.
+%% The work of a member of a cluster, once a second. There is one group, whose
+%% members are those of the cluster.
 %%
 %% - It connects to the other members: Ra only sends to connected nodes.
 %% - It asks to become a member, while it has only been invited.
@@ -94,9 +95,10 @@ handle_cast(_Message, State) ->
 -spec handle_info(term(), #state{}) -> {noreply, #state{}}.
 handle_info(beat, #state{beats = Beats, options = Options} = State) ->
     ok = todana_beat:flush(),
-    Opened = todana_data_dir:opened(),
-    ok = connect(Opened),
-    Connected = todana_members:connected(),
+    Group = todana_groups:first(),
+    Opened = todana_groups:opened(Group),
+    ok = connect(Group, Opened),
+    Connected = todana_members:connected(Group),
     NowMs = erlang:monotonic_time(millisecond),
     %% What it announces was there in two looks, a second apart.
     IsDue = NowMs - State#state.confirmed_ms >= ?CONFIRM_MS_MIN,
@@ -104,18 +106,18 @@ handle_info(beat, #state{beats = Beats, options = Options} = State) ->
     IsMeeting = Connected -- State#state.met =/= [],
     AsksNow = IsMeeting orelse Beats rem ?REMOVED_BEATS =:= 0,
     {noreply, lists:foldl(fun({Name, Do}, S) -> run(Name, Do, S) end,
-        log(IsMeeting, Opened, State#state{
+        log(Group, IsMeeting, Opened, State#state{
             beats = Beats + 1, met = Connected,
             confirmed_ms = case IsDue of
                 true -> NowMs;
                 false -> State#state.confirmed_ms
             end
         }),
-        work(AsksNow, Opened, Options)
+        work(Group, AsksNow, Opened, Options)
     )};
 %% A member says so. An older copy knows no members that it could ask.
 handle_info({removed, Node}, State) ->
-    Opened = todana_data_dir:opened(),
+    Opened = todana_groups:opened(todana_groups:first()),
     Ask = fun() -> leave_if_removed(Node, Opened) end,
     {noreply, run({ask, Node}, Ask, State)};
 handle_info({'DOWN', _, process, Pid, _}, #state{going = Going} = State) ->
@@ -130,7 +132,7 @@ handle_info({strangers, Found}, #state{strangers = Before} = State) ->
     ],
     {noreply, State#state{strangers = [Node || {Node, _} <- Found]}};
 handle_info({claimed, Node, Cluster}, State) ->
-    #{cluster := Own} = todana_data_dir:opened(),
+    #{cluster := Own} = todana_groups:opened(todana_groups:first()),
     ok = todana_stranger:note(Node, Cluster, Own),
     {noreply, State};
 handle_info(_Message, State) ->
@@ -138,21 +140,25 @@ handle_info(_Message, State) ->
 
 %% While it joins, it is no part of the cluster. A node that it meets may be a
 %% stranger, which the next look knows.
--spec log(IsMeeting :: boolean(), todana_data_dir:opened(), #state{}) ->
-    #state{}.
-log(_IsMeeting, #{joining := [_ | _]}, State) ->
+-spec log(
+    todana_groups:id(), IsMeeting :: boolean(), todana_data_dir:opened(),
+    #state{}
+) -> #state{}.
+log(_Group, _IsMeeting, #{joining := [_ | _]}, State) ->
     State;
-log(true, _Opened, State) ->
+log(_Group, true, _Opened, State) ->
     State;
-log(false, _Opened, #state{events = Before} = State) ->
-    Members = todana_cluster_events:members(todana_members:listed(), Before),
-    Votes = todana_members:votes(),
+log(Group, false, _Opened, #state{events = Before} = State) ->
+    Members = todana_cluster_events:members(
+        todana_members:listed(Group), Before
+    ),
+    Votes = todana_members:votes(Group),
     {Lines, Events} = todana_cluster_events:look(#{
         now_ms => erlang:monotonic_time(millisecond),
-        leader => proved_leader(),
+        leader => proved_leader(Group),
         members => Members,
         voters => todana_cluster_events:voters(
-            todana_cluster_map:voters(Members), node(), Votes
+            todana_cluster_map:voters(Group, Members), node(), Votes
         ),
         up => [node() | nodes()] -- State#state.strangers,
         votes => Votes
@@ -163,18 +169,19 @@ log(false, _Opened, #state{events = Before} = State) ->
     State#state{events = Events}.
 
 %% One that has not answered for a while may lead nobody.
--spec proved_leader() -> node() | none.
-proved_leader() ->
-    case todana_leader_proof:is_silent(?SILENT_MS) of
+-spec proved_leader(todana_groups:id()) -> node() | none.
+proved_leader(Group) ->
+    case todana_leader_proof:is_silent(Group, ?SILENT_MS) of
         true -> none;
-        false -> todana_members:leader()
+        false -> todana_members:leader(Group)
     end.
 
 %% At an orderly stop the others remember the last second, too.
 -spec terminate(term(), #state{}) -> ok.
 terminate(_Reason, _State) ->
-    Opened = todana_data_dir:opened(),
-    ok = confirm(Opened, todana_members:connected()),
+    Group = todana_groups:first(),
+    Opened = todana_groups:opened(Group),
+    ok = confirm(Opened, todana_members:connected(Group)),
     todana_confirmed:keep(Opened).
 
 -spec confirm(todana_data_dir:opened(), [node()]) -> ok.
@@ -184,9 +191,9 @@ confirm(Opened, Connected) ->
     todana_confirmed:announce(Opened, Connected).
 
 %% A connection attempt may take seconds.
--spec connect(todana_data_dir:opened()) -> ok.
-connect(#{joining := Joining}) ->
-    Wanted = lists:usort(Joining ++ todana_members:known()) -- [node()],
+-spec connect(todana_groups:id(), todana_data_dir:opened()) -> ok.
+connect(Group, #{joining := Joining}) ->
+    Wanted = lists:usort(Joining ++ todana_members:known(Group)) -- [node()],
     _ = [
         spawn(net_kernel, connect_node, [Node])
      || Node <- Wanted -- nodes()
@@ -194,32 +201,36 @@ connect(#{joining := Joining}) ->
     ok.
 
 -spec work(
-    AsksNow :: boolean(), todana_data_dir:opened(), todana_config:options()
+    todana_groups:id(), AsksNow :: boolean(), todana_data_dir:opened(),
+    todana_config:options()
 ) -> [{work(), fun(() -> term())}].
-work(_AsksNow, #{joining := [_ | _], has_group := false}, _Options) ->
+work(_Group, _AsksNow, #{joining := [_ | _], has_group := false}, _Options) ->
     [];
-work(_AsksNow, #{joining := [_ | _]} = Opened, _Options) ->
-    [{join, fun() -> join(Opened) end}];
-work(AsksNow, Opened, Options) ->
+work(Group, _AsksNow, #{joining := [_ | _]} = Opened, _Options) ->
+    [{join, fun() -> join(Group, Opened) end}];
+work(Group, AsksNow, Opened, Options) ->
     [
         Work
      || todana_nif:durable_state() =:= open,
         Work <- [
             {announce, fun() -> todana_cluster_map:announce(Options) end},
-            {formats, fun todana_formats:renew/0}
+            {formats, fun() -> todana_formats:renew(Group) end}
         ]
     ] ++
-    [{vote, fun todana_votes:balance/0}
-     || todana_members:leader() =:= node(), not todana_copies:do_all_vote()] ++
-    [{remember, fun() -> remember(Opened, Options) end}] ++
+    [
+        {vote, fun() -> todana_votes:balance(Group) end}
+     || todana_members:leader(Group) =:= node(),
+        not todana_copies:do_all_vote(Group)
+    ] ++
+    [{remember, fun() -> remember(Group, Opened, Options) end}] ++
     [
         Work
      || AsksNow,
         %% One that knows no leader takes long to answer.
         Work <- [
             {{ask, N}, fun() -> leave_if_removed(N, Opened) end}
-         || N <- todana_members:connected()
-        ] ++ [{strangers, fun() -> find_strangers(Opened) end}]
+         || N <- todana_members:connected(Group)
+        ] ++ [{strangers, fun() -> find_strangers(Group, Opened) end}]
     ].
 
 -spec run(work(), fun(() -> term()), #state{}) -> #state{}.
@@ -234,9 +245,10 @@ run(Name, Do, #state{going = Going} = State) ->
 
 %% It has the files of a server and is no member yet. If this is repeated after
 %% a crash, the answer is the same.
--spec join(todana_data_dir:opened()) -> ok | {error, term()}.
-join(#{joining := Nodes} = Opened) ->
-    case todana_ra_server:is_running() andalso admitted(Nodes, Opened) of
+-spec join(todana_groups:id(), todana_data_dir:opened()) ->
+    ok | {error, term()}.
+join(Group, #{joining := Nodes} = Opened) ->
+    case todana_ra_server:is_running(Group) andalso admitted(Nodes, Opened) of
         ok ->
             todana_data_dir:joined(Opened);
         other_server ->
@@ -303,9 +315,9 @@ stop(#{data_dir := DataDir} = Opened) ->
 
 %% A directory that was lost, and a first start in its place: the node has the
 %% name of a member, and none of its records.
--spec find_strangers(todana_data_dir:opened()) -> ok.
-find_strangers(#{cluster := Cluster}) ->
-    Others = todana_members:connected(),
+-spec find_strangers(todana_groups:id(), todana_data_dir:opened()) -> ok.
+find_strangers(Group, #{cluster := Cluster}) ->
+    Others = todana_members:connected(Group),
     Answers = erpc:multicall(
         Others, todana_admission, cluster, [], ?TIMEOUT_MS
     ),
@@ -319,10 +331,14 @@ find_strangers(#{cluster := Cluster}) ->
         Strangers
     ).
 
--spec remember(todana_data_dir:opened(), todana_config:options()) -> ok.
-remember(Opened, Options) ->
+-spec remember(
+    todana_groups:id(), todana_data_dir:opened(), todana_config:options()
+) -> ok.
+remember(Group, Opened, Options) ->
     ok = todana_confirmed:keep(Opened),
-    note(Opened, Options, todana_members:leader(), todana_members:listed()).
+    {Leader, Members} =
+        {todana_members:leader(Group), todana_members:listed(Group)},
+    note(Opened, Options, Leader, Members).
 
 %% For `todana_cluster_start', when this node starts again. With a leader, the
 %% cookie is the right one.

@@ -1,4 +1,4 @@
-%% Asks the leader up to which entry of the log a read must see.
+%% Asks the leader of a group up to which entry of the log a read must see.
 %%
 %% A member may be cut off from the others without noticing it, even the leader.
 %% So it asks the leader how far the log goes: once a second, more often while
@@ -14,9 +14,9 @@
 -moduledoc false.
 -behaviour(gen_server).
 
--export([start_link/1]).
+-export([start_link/2]).
 %% Processes
--export([ask_and_exit/2]).
+-export([ask_and_exit/3]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
 %% How often the leader is asked while somebody reads and no reader waits: so
@@ -34,6 +34,7 @@
 -define(PAUSE_MS, 2_000).
 
 -record(state, {
+    group :: todana_groups:id(),
     tick_ms :: pos_integer(),
     %% Whether the next tick is to come.
     is_ticking = false :: boolean(),
@@ -54,18 +55,20 @@
 }.
 
 -doc "Starts the process. For so long the databases are fresh after an answer.".
--spec start_link(BoundMs :: pos_integer()) -> gen_server:start_ret().
-start_link(BoundMs) ->
-    gen_server:start_link({local, ?MODULE}, ?MODULE, BoundMs, []).
+-spec start_link(todana_groups:id(), BoundMs :: pos_integer()) ->
+    gen_server:start_ret().
+start_link(Group, BoundMs) ->
+    Name = todana_groups:name(?MODULE, Group),
+    gen_server:start_link({local, Name}, ?MODULE, {Group, BoundMs}, []).
 
--spec init(pos_integer()) -> {ok, #state{}}.
-init(BoundMs) ->
+-spec init({todana_groups:id(), pos_integer()}) -> {ok, #state{}}.
+init({Group, BoundMs}) ->
     _ = process_flag(trap_exit, true),
-    ok = todana_leader_proof:begin_notes(),
-    ok = todana_nif:group_read_attach(self()),
+    ok = todana_leader_proof:begin_notes(Group),
+    ok = todana_nif:group_read_attach(Group, self()),
     self() ! beat,
     TickMs = max(?TICK_MS_MIN, min(?TICK_MS_MAX, BoundMs div 4)),
-    {ok, #state{tick_ms = TickMs, read_ms = now_ms()}}.
+    {ok, #state{group = Group, tick_ms = TickMs, read_ms = now_ms()}}.
 
 -spec handle_call(term(), gen_server:from(), #state{}) ->
     {reply, ok, #state{}}.
@@ -77,9 +80,9 @@ handle_cast(_Message, State) ->
     {noreply, State}.
 
 -spec handle_info(term(), #state{}) -> {noreply, #state{}}.
-handle_info(beat, State) ->
-    Others = lists:delete(node(), todana_members:known()),
-    ok = todana_nif:group_read_several(length(Others)),
+handle_info(beat, #state{group = Group} = State) ->
+    Others = lists:delete(node(), todana_members:known(Group)),
+    ok = todana_nif:group_read_several(Group, length(Others)),
     {noreply, read(ask(State))};
 handle_info(tick, State) ->
     {noreply, read(ask(State#state{is_ticking = false}))};
@@ -98,20 +101,21 @@ handle_info({timeout, Timer, look}, #state{looks = Timer} = State) ->
         none ->
             {noreply, New};
         #{asker := Asker, leader := Leader} ->
-            _ = has_other_leader(Leader) andalso exit(Asker, kill),
+            _ = has_other_leader(Leader, New) andalso exit(Asker, kill),
             {noreply, look(New)}
     end;
 handle_info(_Message, State) ->
     {noreply, State}.
 
 -spec terminate(term(), #state{}) -> ok.
-terminate(_Reason, _State) -> todana_leader_proof:end_notes().
+terminate(_Reason, #state{group = Group}) ->
+    todana_leader_proof:end_notes(Group).
 
 %% While there are readers, also with pauses, they find the records fresh.
 -spec read(#state{}) -> #state{}.
-read(#state{tick_ms = TickMs} = State) ->
+read(#state{group = Group, tick_ms = TickMs} = State) ->
     NowMs = now_ms(),
-    case todana_nif:group_was_read() of
+    case todana_nif:group_was_read(Group) of
         true -> tick(TickMs, State#state{read_ms = NowMs});
         false when NowMs - State#state.read_ms < ?PAUSE_MS ->
             tick(TickMs, State);
@@ -128,24 +132,26 @@ tick(AfterMs, State) ->
 
 -spec ended(term(), question(), #state{}) -> #state{}.
 ended({answered, Index}, #{number := Number, sent_ms := SentMs}, State) ->
-    ok = todana_nif:group_read_answered(Number, Index),
-    ok = todana_leader_proof:note(SentMs),
+    #state{group = Group} = State,
+    ok = todana_nif:group_read_answered(Group, Number, Index),
+    ok = todana_leader_proof:note(Group, SentMs),
     case State#state.is_wanted of
         true -> ask(State);
         false -> State
     end;
-ended(_Failure, #{number := Number}, State) ->
-    _ = todana_nif:group_read_failed(Number) andalso
+ended(_Failure, #{number := Number}, #state{group = Group} = State) ->
+    _ = todana_nif:group_read_failed(Group, Number) andalso
         erlang:send_after(?RETRY_MS, self(), todana_read),
     tick(?FAILED_MS, State).
 
 -spec ask(#state{}) -> #state{}.
-ask(#state{question = none} = State) ->
-    Leader = todana_members:leader(),
+ask(#state{group = Group, question = none} = State) ->
+    Leader = todana_members:leader(Group),
     SentMs = now_ms(),
-    Number = todana_nif:group_read_begin(),
+    Number = todana_nif:group_read_begin(Group),
     {Asker, _} = spawn_monitor(?MODULE, ask_and_exit, [
-        leader_first(Leader, todana_members:known()), ?ASK_TIMEOUT_MS
+        Group, leader_first(Leader, todana_members:known(Group)),
+        ?ASK_TIMEOUT_MS
     ]),
     Question = #{
         number => Number, asker => Asker, leader => Leader, sent_ms => SentMs
@@ -172,13 +178,13 @@ looks_no_more(#state{looks = Timer} = State) ->
     _ = erlang:cancel_timer(Timer),
     State#state{looks = none}.
 
--spec has_other_leader(node() | none) -> boolean().
-has_other_leader(Leader) ->
-    not lists:member(todana_members:leader(), [none, Leader]).
+-spec has_other_leader(node() | none, #state{}) -> boolean().
+has_other_leader(Leader, #state{group = Group}) ->
+    not lists:member(todana_members:leader(Group), [none, Leader]).
 
--spec ask_and_exit([node()], timeout()) -> no_return().
-ask_and_exit(Nodes, TimeoutMs) ->
-    case todana_members:read_index(Nodes, TimeoutMs) of
+-spec ask_and_exit(todana_groups:id(), [node()], timeout()) -> no_return().
+ask_and_exit(Group, Nodes, TimeoutMs) ->
+    case todana_members:read_index(Group, Nodes, TimeoutMs) of
         {ok, Index} -> exit({answered, Index});
         {error, Reason} -> exit({unanswered, Reason})
     end.

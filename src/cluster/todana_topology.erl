@@ -120,7 +120,7 @@ seen(State) -> tick(note(look(State))).
 tick(#state{retries = Left} = State) when Left > 0 ->
     again(State#state{retries = Left - 1});
 tick(#state{noted = #{is_led := true}} = State) ->
-    case todana_leader_proof:is_silent(?LATE_MS) of
+    case todana_leader_proof:is_silent(group(), ?LATE_MS) of
         true -> again(State);
         false -> State
     end;
@@ -136,7 +136,7 @@ again(State) ->
 
 -spec look(#state{}) -> #state{}.
 look(State) ->
-    confirm(led(todana_members:leader(), State)).
+    confirm(led(todana_members:leader(group()), State)).
 
 -spec led(node() | none, #state{}) -> #state{}.
 led(none, State) ->
@@ -162,15 +162,15 @@ confirm(State) ->
 %% The leader knows how far the others are.
 -spec offsets() -> #{node() => non_neg_integer()}.
 offsets() ->
-    case todana_members:leader() =:= node() of
-        true -> todana_copies:last();
+    case todana_members:leader(group()) =:= node() of
+        true -> todana_copies:last(group());
         false -> #{}
     end.
 
 -spec note(#state{}) -> #state{}.
 note(#state{cluster = Cluster, leader = Leader} = State) ->
-    Nodes = lists:usort([node() | todana_members:known()]),
-    #{term := Term} = todana_members:facts(),
+    Nodes = lists:usort([node() | todana_members:known(group())]),
+    #{term := Term} = todana_members:facts(group()),
     Topology = #{
         id => id(Cluster),
         epoch => Term,
@@ -190,7 +190,7 @@ note(#state{cluster = Cluster, leader = Leader} = State) ->
 -spec described([node()], #state{}) -> [todana_nif:topology_node()].
 described(Nodes, #state{cluster = Cluster, offsets = Offsets} = State) ->
     Map = with_own(todana_cluster_map:nodes(Nodes), State),
-    Own = Offsets#{node() => todana_nif:group_applied()},
+    Own = Offsets#{node() => todana_nif:group_applied(group())},
     [
         begin
             Name = atom_to_binary(Node),
@@ -220,4 +220,8 @@ position(Node, Nodes) ->
 -spec is_reachable(node()) -> boolean().
 is_reachable(Leader) ->
     lists:member(Leader, [node() | nodes()]) andalso
-        not todana_leader_proof:is_silent(?SILENT_MS).
+        not todana_leader_proof:is_silent(group(), ?SILENT_MS).
+
+%% There is one leader for all slots.
+-spec group() -> todana_groups:id().
+group() -> todana_groups:first().

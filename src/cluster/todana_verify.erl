@@ -1,16 +1,16 @@
-%% Compares the records of all members.
+%% Compares the records that all members of a group have.
 %%
 %% They must be the same after the same entries of the log. So the order to
 %% compare is an entry itself: each member takes a view of its records when it
 %% applies that entry, and reads it while the log goes on. This process reads;
-%% `run/0' asks those of all members for what they found.
+%% `run/1' asks those of all members for what they found.
 -module(todana_verify).
 -moduledoc false.
 -behaviour(gen_server).
 
--export([start_link/0, run/0]).
-%% Called by other nodes
--export([await/2, has_begun/2]).
+-export([start_link/1, run/1]).
+%% Other nodes call them.
+-export([await/2, await/3, has_begun/2, has_begun/3]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 %% For all that a comparison does. The command line waits longer.
@@ -32,24 +32,28 @@
     waiting = [] :: [{reference(), gen_server:from()}]
 }).
 
--spec start_link() -> gen_server:start_ret().
-start_link() ->
-    gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
+-spec start_link(todana_groups:id()) -> gen_server:start_ret().
+start_link(Group) ->
+    gen_server:start_link({local, name(Group)}, ?MODULE, [], []).
+
+-spec name(todana_groups:id()) -> atom().
+name(Group) -> todana_groups:name(?MODULE, Group).
 
 -doc "The digest that all members have, or which ones differ.".
--spec run() -> {ok, map()} | {error, iodata()}.
-run() ->
+-spec run(todana_groups:id()) -> {ok, map()} | {error, iodata()}.
+run(Group) ->
     DeadlineMs = erlang:monotonic_time(millisecond) + ?TIMEOUT_MS,
-    run(?ATTEMPTS, DeadlineMs).
+    run(Group, ?ATTEMPTS, DeadlineMs).
 
--spec run(non_neg_integer(), integer()) -> {ok, map()} | {error, iodata()}.
-run(Left, DeadlineMs) ->
+-spec run(todana_groups:id(), non_neg_integer(), integer()) ->
+    {ok, map()} | {error, iodata()}.
+run(Group, Left, DeadlineMs) ->
     Ref = make_ref(),
-    Nodes = todana_members:known(),
-    case ask(Nodes, await, [Ref, 0], ?ANSWER_TIMEOUT_MS) of
+    Nodes = todana_members:known(Group),
+    case ask(Group, Nodes, await, [Ref, 0], ?ANSWER_TIMEOUT_MS) of
         {[], _} ->
-            case todana_members:command({digest, Ref}) of
-                ok -> begun(Ref, Nodes, Left, DeadlineMs);
+            case todana_members:command(Group, {digest, Ref}) of
+                ok -> begun(Group, Ref, Nodes, Left, DeadlineMs);
                 {error, _} -> {error, "the cluster has no leader"}
             end;
         {Silent, _} ->
@@ -57,13 +61,14 @@ run(Left, DeadlineMs) ->
     end.
 
 %% The nodes that do not answer, and the answers of the others.
--spec ask([node()], atom(), [term()], timeout()) ->
+-spec ask(todana_groups:id(), [node()], atom(), [term()], timeout()) ->
     {[node()], [{node(), term()}]}.
-ask(Nodes, Function, Arguments, TimeoutMs) ->
+ask(Group, Nodes, Function, Arguments, TimeoutMs) ->
+    Question = todana_groups:question(Group, Arguments),
     Answers = lists:zip(Nodes, [
         known(Answer)
      || Answer <- erpc:multicall(
-            Nodes, ?MODULE, Function, Arguments, TimeoutMs
+            Nodes, ?MODULE, Function, Question, TimeoutMs
         )
     ]),
     {
@@ -79,15 +84,17 @@ known(Answer) ->
     Answer.
 
 %% A member that does not follow the leader never gets the entry.
--spec begun(reference(), [node()], non_neg_integer(), integer()) ->
-    {ok, map()} | {error, iodata()}.
-begun(Ref, Nodes, Left, DeadlineMs) ->
+-spec begun(
+    todana_groups:id(), reference(), [node()], non_neg_integer(), integer()
+) -> {ok, map()} | {error, iodata()}.
+begun(Group, Ref, Nodes, Left, DeadlineMs) ->
     {Silent, Found} = ask(
-        Nodes, has_begun, [Ref, ?ANSWER_TIMEOUT_MS], 2 * ?ANSWER_TIMEOUT_MS
+        Group, Nodes, has_begun, [Ref, ?ANSWER_TIMEOUT_MS],
+        2 * ?ANSWER_TIMEOUT_MS
     ),
     case {Silent, [Node || {Node, false} <- Found]} of
         {[], []} ->
-            collect(Ref, Nodes, Left, DeadlineMs);
+            collect(Group, Ref, Nodes, Left, DeadlineMs);
         {[_ | _], _} ->
             {error, silent(Silent)};
         {[], Late} ->
@@ -99,11 +106,12 @@ begun(Ref, Nodes, Left, DeadlineMs) ->
             )}
     end.
 
--spec collect(reference(), [node()], non_neg_integer(), integer()) ->
-    {ok, map()} | {error, iodata()}.
-collect(Ref, Nodes, Left, DeadlineMs) ->
+-spec collect(
+    todana_groups:id(), reference(), [node()], non_neg_integer(), integer()
+) -> {ok, map()} | {error, iodata()}.
+collect(Group, Ref, Nodes, Left, DeadlineMs) ->
     LeftMs = max(0, DeadlineMs - erlang:monotonic_time(millisecond)),
-    {Silent, Found} = ask(Nodes, await, [Ref, LeftMs], LeftMs + 1_000),
+    {Silent, Found} = ask(Group, Nodes, await, [Ref, LeftMs], LeftMs + 1_000),
     Busy = [Node || {Node, busy} <- Found],
     case {Silent, [Node || {Node, later} <- Found]} of
         {[_ | _], _} ->
@@ -114,7 +122,7 @@ collect(Ref, Nodes, Left, DeadlineMs) ->
                      "do"]};
         {[], []} when Busy =/= [], Left > 0, LeftMs > ?PAUSE_MS ->
             timer:sleep(?PAUSE_MS),
-            run(Left - 1, DeadlineMs);
+            run(Group, Left - 1, DeadlineMs);
         {[], []} when Busy =/= [] ->
             {error, ["a snapshot is being made by ", names(Busy),
                      ": try again later"]};
@@ -151,22 +159,31 @@ verb(_, _OfOne, OfSeveral) -> OfSeveral.
 names(Nodes) -> lists:join(", ", [atom_to_list(Node) || Node <- Nodes]).
 
 -doc "The outcome of a comparison in this node; `later' if it takes longer.".
+-spec await(todana_groups:id(), reference(), timeout()) -> outcome() | later.
+await(Group, Ref, TimeoutMs) ->
+    gen_server:call(name(Group), {await, Ref, TimeoutMs}, infinity).
+
+-doc "That of the first group: `todana_groups:question/2`.".
 -spec await(reference(), timeout()) -> outcome() | later.
-await(Ref, TimeoutMs) ->
-    gen_server:call(?MODULE, {await, Ref, TimeoutMs}, infinity).
+await(Ref, TimeoutMs) -> await(todana_groups:first(), Ref, TimeoutMs).
 
 -doc "Whether this node has applied the entry of a comparison by this time.".
--spec has_begun(reference(), non_neg_integer()) -> boolean().
-has_begun(Ref, LeftMs) ->
-    case gen_server:call(?MODULE, ref, infinity) of
+-spec has_begun(todana_groups:id(), reference(), non_neg_integer()) ->
+    boolean().
+has_begun(Group, Ref, LeftMs) ->
+    case gen_server:call(name(Group), ref, infinity) of
         Ref ->
             true;
         _ when LeftMs =< 0 ->
             false;
         _ ->
             timer:sleep(?POLL_MS),
-            has_begun(Ref, LeftMs - ?POLL_MS)
+            has_begun(Group, Ref, LeftMs - ?POLL_MS)
     end.
+
+-doc "The same of the first group.".
+-spec has_begun(reference(), non_neg_integer()) -> boolean().
+has_begun(Ref, LeftMs) -> has_begun(todana_groups:first(), Ref, LeftMs).
 
 %% --------------------------------------------------------------- process ---
 

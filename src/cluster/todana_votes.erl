@@ -1,4 +1,4 @@
-%% Gives votes to the members of a cluster.
+%% Gives votes to the members of a group.
 %%
 %% The number of voters is odd: a second one, or a fourth, would make every
 %% write wait for one more node, and not one more node could fail. So a member
@@ -12,16 +12,16 @@
 -module(todana_votes).
 -moduledoc false.
 
--export([balance/0, next/2]).
+-export([balance/1, next/2]).
 
 -doc "Gives one vote, if this node leads and there is one to give.".
--spec balance() -> ok.
-balance() ->
-    case todana_members:list(todana_members:known()) of
+-spec balance(todana_groups:id()) -> ok.
+balance(Group) ->
+    case todana_members:list(Group, todana_members:known(Group)) of
         {ok, Leader, Members} when Leader =:= node() ->
             case next(Members, [node() | nodes()]) of
                 #{node := Node, uid := UId} ->
-                    _ = todana_members:promote(Node, UId),
+                    _ = todana_members:promote(Group, Node, UId),
                     ok;
                 none ->
                     ok

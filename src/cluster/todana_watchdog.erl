@@ -1,4 +1,4 @@
-%% Replaces a leader that is stuck but alive.
+%% Replaces a leader of a group that is stuck but alive.
 %%
 %% Ra replaces a leader whose process or node is gone. It keeps one that hears
 %% nobody, or whose process hangs: nothing makes a leader step down because
@@ -14,11 +14,11 @@
 -moduledoc false.
 -behaviour(gen_server).
 
--export([start_link/0]).
+-export([start_link/1]).
 %% The decision, for tests
 -export([chosen/3]).
 %% Processes
--export([ask_and_exit/0]).
+-export([ask_and_exit/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 %% Between two looks while signs are missing; otherwise it looks at each beat.
@@ -38,6 +38,7 @@
 }.
 
 -record(state, {
+    group :: todana_groups:id(),
     %% Whether the next tick is to come.
     is_ticking = false :: boolean(),
     silence :: todana_silence:silence(),
@@ -49,15 +50,20 @@
     pause_ms = ?PAUSE_MS_MIN :: pos_integer()
 }).
 
--spec start_link() -> gen_server:start_ret().
-start_link() ->
-    gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
+-spec start_link(todana_groups:id()) -> gen_server:start_ret().
+start_link(Group) ->
+    gen_server:start_link({local, name(Group)}, ?MODULE, Group, []).
 
--spec init([]) -> {ok, #state{}}.
-init([]) ->
+-spec name(todana_groups:id()) -> atom().
+name(Group) -> todana_groups:name(?MODULE, Group).
+
+-spec init(todana_groups:id()) -> {ok, #state{}}.
+init(Group) ->
     self() ! beat,
     NowMs = now_ms(),
-    {ok, #state{silence = todana_silence:new(NowMs), elects_ms = NowMs}}.
+    {ok, #state{
+        group = Group, silence = todana_silence:new(NowMs), elects_ms = NowMs
+    }}.
 
 -spec handle_call(term(), gen_server:from(), #state{}) ->
     {reply, ok, #state{}}.
@@ -89,10 +95,10 @@ handle_info(_Message, State) ->
     {noreply, State}.
 
 -spec look(#state{}) -> #state{}.
-look(#state{silence = Before} = State) ->
+look(#state{group = Group, silence = Before} = State) ->
     NowMs = now_ms(),
-    Facts = (todana_members:facts())#{
-        now_ms => NowMs, answered_ms => todana_leader_proof:answered_ms()
+    Facts = (todana_members:facts(Group))#{
+        now_ms => NowMs, answered_ms => todana_leader_proof:answered_ms(Group)
     },
     Silence = todana_silence:look(Facts, Before),
     New = tick(todana_silence:is_missed(NowMs, Silence), State#state{
@@ -108,30 +114,29 @@ tick(_IsMissed, State) ->
     State.
 
 -spec ask(boolean(), #state{}) -> #state{}.
-ask(true, #state{asker = none} = State) ->
-    {Pid, _} = spawn_monitor(?MODULE, ask_and_exit, []),
+ask(true, #state{group = Group, asker = none} = State) ->
+    {Pid, _} = spawn_monitor(?MODULE, ask_and_exit, [Group]),
     State#state{asker = Pid};
 ask(true, State) ->
     State;
 ask(false, State) ->
     State#state{pause_ms = ?PAUSE_MS_MIN}.
 
--spec ask_and_exit() -> no_return().
-ask_and_exit() ->
-    case todana_members:is_elector() of
-        true -> exit(todana_members:voters(?ASK_TIMEOUT_MS));
+-spec ask_and_exit(todana_groups:id()) -> no_return().
+ask_and_exit(Group) ->
+    case todana_members:is_elector(Group) of
+        true -> exit(todana_members:voters(Group, ?ASK_TIMEOUT_MS));
         false -> exit({error, no_elector})
     end.
 
 -spec complain(integer(), [node()], #state{}) -> #state{}.
-complain(NowMs, Voters, #state{silence = Silence} = State) ->
+complain(NowMs, Voters, #state{group = Group, silence = Silence} = State) ->
     {Node, _} = Leader = todana_silence:leader(Silence),
-    #{last_index := LastIndex} = todana_members:facts(),
+    #{last_index := LastIndex} = todana_members:facts(Group),
+    Complaint = {complaint, node(), Leader, LastIndex},
     %% This process waits for no connection, and for no node that hangs.
     _ = [
-        erlang:send({?MODULE, Voter}, {complaint, node(), Leader, LastIndex}, [
-            noconnect, nosuspend
-        ])
+        erlang:send({name(Group), Voter}, Complaint, [noconnect, nosuspend])
      || Voter <- Voters -- [node(), Node]
     ],
     Complaints = maps:filter(
@@ -147,7 +152,7 @@ complain(NowMs, Voters, #state{silence = Silence} = State) ->
                 "majority of the members has noticed: an election begins",
                 [Node, NowMs - todana_silence:since_ms(Silence)]
             ),
-            _ = spawn(fun todana_members:elect/0),
+            _ = spawn(todana_members, elect, [Group]),
             New#state{
                 elects_ms = NowMs + PauseMs,
                 pause_ms = min(2 * PauseMs, ?PAUSE_MS_MAX)

@@ -12,14 +12,13 @@
 -module(todana_adopt).
 -moduledoc false.
 
--export([server/1, is_alone/2]).
+-export([server/2, is_alone/2]).
 
--doc "Names this node in the files of the server in this directory.".
--spec server(todana_data_dir:opened()) ->
+-doc "Gives the server in this directory this name and node, in its files.".
+-spec server(ra:server_id(), todana_data_dir:opened()) ->
     ok | {error, todana_log_problem:problem()}.
-server(#{server_dir := Server} = Opened) ->
+server(Id, #{server_dir := Server} = Opened) ->
     Config = filename:join(Server, "config"),
-    Id = todana_ra_server:address(),
     case todana_small_file:read_terms(Config) of
         {ok, [#{id := Id}]} ->
             ok;

@@ -24,23 +24,24 @@
 -doc "Takes the snapshot. An error is a sentence.".
 -spec prepare() -> {ok, backup()} | {error, iodata()}.
 prepare() ->
-    case whereis(todana_group) of
+    Group = todana_groups:first(),
+    case whereis(todana_groups:name(todana_group, Group)) of
         undefined ->
             {error, "this node has no data directory: its records are in "
                     "memory only"};
         _ ->
             maybe
-                {ok, Index} ?= snapshot(?ATTEMPTS, now_ms()),
-                open(Index, ?ATTEMPTS)
+                {ok, Index} ?= snapshot(Group, ?ATTEMPTS, now_ms()),
+                open(Group, Index, ?ATTEMPTS)
             end
     end.
 
 %% The last time with a leader counts. To ask takes seconds itself.
--spec snapshot(non_neg_integer(), LedMs :: integer()) ->
+-spec snapshot(todana_groups:id(), non_neg_integer(), LedMs :: integer()) ->
     {ok, pos_integer()} | {error, iodata()}.
-snapshot(Left, LedMs) ->
+snapshot(Group, Left, LedMs) ->
     Before = todana_group_notes:attempts(),
-    case todana_members:ask({snapshot, node()}) of
+    case todana_members:ask(Group, {snapshot, node()}) of
         {ok, {index, Index}} ->
             Ended = todana_group_notes:await_attempt(Before, infinity),
             case {todana_group_notes:last_index() >= Index, Ended} of
@@ -49,7 +50,7 @@ snapshot(Left, LedMs) ->
                 {false, Later} when
                     Left > 0, Later =:= ok orelse Later =:= {error, ignored}
                 ->
-                    snapshot(Left - 1, now_ms());
+                    snapshot(Group, Left - 1, now_ms());
                 {false, {error, Reason}} ->
                     {error, ["the snapshot was not written: ",
                              io_lib:format("~0tp", [Reason])]};
@@ -64,7 +65,7 @@ snapshot(Left, LedMs) ->
             case now_ms() - LedMs < ?LEADERLESS_MS of
                 true ->
                     timer:sleep(?PAUSE_MS),
-                    snapshot(Left, LedMs);
+                    snapshot(Group, Left, LedMs);
                 false ->
                     {error, "the log does not answer, or the cluster has no "
                             "leader: see `status`"}
@@ -75,10 +76,10 @@ snapshot(Left, LedMs) ->
 now_ms() -> erlang:monotonic_time(millisecond).
 
 %% A newer one may have taken its place.
--spec open(pos_integer(), non_neg_integer()) ->
+-spec open(todana_groups:id(), pos_integer(), non_neg_integer()) ->
     {ok, backup()} | {error, iodata()}.
-open(Index, Left) ->
-    #{server_dir := Server} = Opened = todana_data_dir:opened(),
+open(Group, Index, Left) ->
+    #{server_dir := Server} = Opened = todana_groups:opened(Group),
     {_, File} = lists:max([{0, none} | todana_snapshot_files:all(Server)]),
     maybe
         true ?= File =/= none orelse {error, enoent},
@@ -93,7 +94,7 @@ open(Index, Left) ->
         {error, Reason} when
             Left > 0, Reason =:= enoent orelse Reason =:= format
         ->
-            open(Index, Left - 1);
+            open(Group, Index, Left - 1);
         {error, Reason} ->
             {error, io_lib:format("the snapshot cannot be read: ~0tp",
                                   [Reason])}

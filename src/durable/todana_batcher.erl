@@ -1,4 +1,5 @@
-%% Takes what clients have submitted, a batch at a time, and gives it to Ra.
+%% Takes what clients have submitted to a group, a batch at a time, and gives it
+%% to Ra.
 %%
 %% No batch waits for a timer. In an idle system each submission is a batch. In
 %% a busy one, what comes while a batch is on its way waits for the next batch,
@@ -13,12 +14,13 @@
 %% A member sends its batches to the batcher of the node that leads, which puts
 %% those of several into one entry: todana_relay.
 %%
-%% The batches on their way are in a table that survives this process.
+%% The batches on their way are in a table that survives this process, and has
+%% its name.
 -module(todana_batcher).
 -moduledoc false.
 -behaviour(gen_server).
 
--export([start_link/1, key/0, oldest_ms/0]).
+-export([new/1, start_link/2, oldest_ms/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 %% The group remembers the sequences of the last 64 batches, and gives up one
@@ -39,9 +41,12 @@
 %% is neither done nor refused.
 -define(LOOK_AFTER_MS, 50).
 
--type busy() :: [fun((Leader :: node()) -> ok)].
+-type busy() :: [fun((todana_groups:id(), Leader :: node()) -> ok)].
 
 -record(state, {
+    group :: todana_groups:id(),
+    %% The name of the table.
+    table :: atom(),
     busy :: busy(),
     in_flight :: non_neg_integer(),
     %% The sequence that was taken last.
@@ -57,7 +62,7 @@
     %% When the disk was seen to have room.
     looked_ms = never :: never | integer(),
     %% Batches of other members, for the log.
-    relay = todana_relay:new() :: todana_relay:relay(),
+    relay :: todana_relay:relay(),
     %% Whether the log has an entry of this process by which members that come
     %% know that entries may have several batches.
     is_marked = false :: boolean()
@@ -74,22 +79,30 @@
     pause_ms = ?RESEND_AFTER_MS :: pos_integer()
 }).
 
--doc """
-Starts the process. The table of its name exists. It calls the functions
-`Busy` with the node that leads, when the log grows after a pause.
-""".
--spec start_link(busy()) -> gen_server:start_ret().
-start_link(Busy) ->
-    gen_server:start_link({local, ?MODULE}, ?MODULE, Busy, []).
+-doc "Makes the table of a group, which belongs to the caller.".
+-spec new(todana_groups:id()) -> ok.
+new(Group) ->
+    _ = ets:new(name(Group), [
+        named_table, public, ordered_set, {keypos, #batch.sequence}
+    ]),
+    ok.
 
--doc "The position of the key in the table.".
--spec key() -> pos_integer().
-key() -> #batch.sequence.
+-doc """
+Starts the process. Its table exists. It calls the functions `Busy` with the
+node that leads, when the log grows after a pause.
+""".
+-spec start_link(todana_groups:id(), busy()) -> gen_server:start_ret().
+start_link(Group, Busy) ->
+    gen_server:start_link({local, name(Group)}, ?MODULE, {Group, Busy}, []).
+
+%% Of the process and of its table.
+-spec name(todana_groups:id()) -> atom().
+name(Group) -> todana_groups:name(?MODULE, Group).
 
 -doc "How long the oldest batch has been on its way; 0 if there is none.".
--spec oldest_ms() -> non_neg_integer().
-oldest_ms() ->
-    try ets:foldl(fun older/2, now_ms(), ?MODULE) of
+-spec oldest_ms(todana_groups:id()) -> non_neg_integer().
+oldest_ms(Group) ->
+    try ets:foldl(fun older/2, now_ms(), name(Group)) of
         Oldest -> max(0, now_ms() - Oldest)
     catch
         error:badarg -> 0
@@ -98,27 +111,30 @@ oldest_ms() ->
 -spec older(#batch{}, integer()) -> integer().
 older(#batch{first_sent_ms = Ms}, Oldest) -> min(Ms, Oldest).
 
--spec init(busy()) -> {ok, #state{}}.
-init(Busy) ->
+-spec init({todana_groups:id(), busy()}) -> {ok, #state{}}.
+init({Group, Busy}) ->
     _ = process_flag(message_queue_data, off_heap),
     %% A leader that hangs must not make it hang, too: the next one is asked.
     _ = process_flag(async_dist, true),
     TickMs =
-        case todana_data_dir:opened() of
+        case todana_groups:opened(Group) of
             #{cluster := none} -> ?TICK_MS;
             #{} -> ?CLUSTER_TICK_MS
         end,
-    ok = todana_nif:group_attach(self()),
+    ok = todana_nif:group_attach(Group, self()),
+    State = #state{
+        group = Group, table = name(Group), busy = Busy, in_flight = 0,
+        tick_ms = TickMs, relay = todana_relay:new(Group)
+    },
     %% A predecessor may have been killed between taking a batch and keeping it.
-    Known = [Sequence || #batch{sequence = Sequence} <- batches()],
+    Batches = batches(State),
+    Known = [Sequence || #batch{sequence = Sequence} <- Batches],
     _ = [
-        todana_nif:group_forget(Sequence)
-     || Sequence <- todana_nif:group_in_flight() -- Known
+        todana_nif:group_forget(Group, Sequence)
+     || Sequence <- todana_nif:group_in_flight(Group) -- Known
     ],
-    _ = [send(Batch, leader()) || Batch <- batches()],
-    {ok, go_on(#state{
-        busy = Busy, in_flight = length(Known), tick_ms = TickMs
-    })}.
+    _ = [send(Batch, leader(State), State) || Batch <- Batches],
+    {ok, go_on(State#state{in_flight = length(Known)})}.
 
 -spec handle_call(term(), gen_server:from(), #state{}) ->
     {reply, ok, #state{}}.
@@ -143,7 +159,7 @@ handle_info({ra_event, _Leader, {applied, Answers}}, State) ->
 %% The leader hands over; if that fails, it leads again.
 handle_info({ra_event, _, {rejected, {not_leader, undefined, Sequence}}},
             State) ->
-    _ = ets:update_element(?MODULE, Sequence, {
+    _ = ets:update_element(State#state.table, Sequence, {
         #batch.pause_ms, ?RESEND_REFUSED_AFTER_MS
     }),
     {noreply, go_on(rejected(Sequence, undefined, State))};
@@ -153,24 +169,27 @@ handle_info({ra_event, _, {rejected, {not_leader, {_, Leader} = Server,
     #state{relay = Relay} = Rejected = rejected(Sequence, Server, State),
     Batches = [
         Batch
-     || #batch{sent_to = SentTo} = Batch <- ets:lookup(?MODULE, Sequence),
+     || #batch{sent_to = SentTo} = Batch <- ets:lookup(
+            State#state.table, Sequence
+        ),
         SentTo =/= Leader
     ],
     {noreply, go_on(Rejected#state{
-        relay = lists:foldl(send_again(Leader), Relay, Batches)
+        relay = lists:foldl(send_again(Leader, State), Relay, Batches)
     })};
 handle_info(todana_leader, #state{relay = Relay} = State) ->
-    Leader = leader(),
-    Batches = [Batch#batch{pause_ms = ?RESEND_AFTER_MS} || Batch <- batches()],
-    Left = lists:foldl(send_again(Leader), Relay, Batches),
+    Batches = [
+        Batch#batch{pause_ms = ?RESEND_AFTER_MS} || Batch <- batches(State)
+    ],
+    Left = lists:foldl(send_again(leader(State), State), Relay, Batches),
     {noreply, go_on(State#state{relay = todana_relay:forget_all(Left)})};
 handle_info(tick, #state{in_flight = InFlight, relay = Relay} = State) ->
-    {Leader, NowMs} = {leader(), now_ms()},
+    {Leader, NowMs} = {leader(State), now_ms()},
     Due = [
         Batch
-     || InFlight > 0, Kept <- batches(), Batch <- due(Leader, NowMs, Kept)
+     || InFlight > 0, Kept <- batches(State), Batch <- due(Leader, NowMs, Kept)
     ],
-    Left = lists:foldl(send_again(Leader), Relay, Due),
+    Left = lists:foldl(send_again(Leader, State), Relay, Due),
     {noreply, go_on(State#state{
         is_ticking = false, relay = todana_relay:forget_old(NowMs, Left)
     })};
@@ -190,11 +209,11 @@ due(_Leader, NowMs, #batch{sent_ms = SentMs, pause_ms = PauseMs} = Batch) when
 due(_Leader, _NowMs, #batch{}) ->
     [].
 
--spec send_again(node()) ->
+-spec send_again(node(), #state{}) ->
     fun((#batch{}, todana_relay:relay()) -> todana_relay:relay()).
-send_again(Leader) ->
+send_again(Leader, State) ->
     fun(#batch{sequence = Sequence} = Batch, Relay) ->
-        ok = send(Batch, Leader),
+        ok = send(Batch, Leader, State),
         todana_relay:forget(Sequence, Relay)
     end.
 
@@ -203,7 +222,7 @@ send_again(Leader) ->
 applied({Number, Reply}, #state{relay = Relay} = State) ->
     Answer = fun(Sequence) -> {applied, [{Sequence, Reply}]} end,
     Answered = State#state{relay = todana_relay:answer(Number, Answer, Relay)},
-    case ets:take(?MODULE, Number) of
+    case ets:take(State#state.table, Number) of
         [] ->
             Answered;
         [#batch{}] ->
@@ -223,7 +242,7 @@ go_on(State) -> tick(relay(fill(State))).
 
 %% Batches of others alone become an entry if this node had none for them.
 -spec relay(#state{}) -> #state{}.
-relay(#state{relay = Relay} = State) ->
+relay(#state{group = Group, relay = Relay} = State) ->
     NowMs = now_ms(),
     InFlight = entries(NowMs, State),
     case InFlight < todana_ra_server:in_flight_max() andalso
@@ -233,7 +252,9 @@ relay(#state{relay = Relay} = State) ->
             {Owners, Batches, Taken} = todana_relay:take(0, Relay),
             {Number, Numbered} = todana_relay:number(Taken),
             Entry = todana_relay:entry(Batches),
-            ok = todana_ra_server:pipeline(leader(), {b, Entry}, Number),
+            ok = todana_ra_server:pipeline(
+                Group, leader(State), {b, Entry}, Number
+            ),
             relay(State#state{
                 relay = todana_relay:sent(Number, Owners, NowMs, Numbered),
                 has_taken = true
@@ -260,15 +281,15 @@ tick(State) ->
     tick_later(State).
 
 -spec tick_later(#state{}) -> #state{}.
-tick_later(#state{tick_ms = TickMs, busy = Busy} = State) ->
+tick_later(#state{group = Group, tick_ms = TickMs, busy = Busy} = State) ->
     _ = erlang:send_after(TickMs, self(), tick),
-    Leader = leader(),
-    ok = lists:foreach(fun(Tell) -> Tell(Leader) end, Busy),
+    Leader = leader(State),
+    ok = lists:foreach(fun(Tell) -> Tell(Group, Leader) end, Busy),
     State#state{is_ticking = true, has_taken = false}.
 
 -spec fill(#state{}) -> #state{}.
-fill(#state{last = Last} = State) ->
-    Oldest = ets:first(?MODULE),
+fill(#state{table = Table, last = Last} = State) ->
+    Oldest = ets:first(Table),
     NowMs = now_ms(),
     IsFar = is_integer(Oldest) andalso Last - Oldest >= ?APART_MAX,
     case IsFar orelse not has_place(NowMs, State) of
@@ -288,7 +309,7 @@ has_place(NowMs, #state{in_flight = InFlight, relay = Relay} = State) ->
 fill(NowMs, #state{looked_ms = LookedMs} = State) when
     LookedMs =:= never; NowMs - LookedMs > ?LOOK_AFTER_MS
 ->
-    case leader() =/= node() orelse todana_disk:has_room() of
+    case leader(State) =/= node() orelse todana_disk:has_room() of
         true ->
             fill(NowMs, State#state{looked_ms = NowMs, has_room = true});
         false ->
@@ -297,7 +318,7 @@ fill(NowMs, #state{looked_ms = LookedMs} = State) when
             State#state{has_room = false}
     end;
 fill(NowMs, State) ->
-    case take(entries(NowMs, State)) of
+    case take(State#state.group, entries(NowMs, State)) of
         empty ->
             State;
         {Sequence, Bytes} ->
@@ -306,7 +327,7 @@ fill(NowMs, State) ->
                 bytes = Bytes,
                 first_sent_ms = NowMs,
                 sent_ms = NowMs
-            }, leader(), State),
+            }, leader(State), State),
             Counted = count(byte_size(Bytes), Sent),
             fill(Counted#state{
                 in_flight = State#state.in_flight + 1, last = Sequence,
@@ -314,59 +335,62 @@ fill(NowMs, State) ->
             })
     end.
 
--spec take(non_neg_integer()) ->
+-spec take(todana_groups:id(), non_neg_integer()) ->
     {Sequence :: pos_integer(), binary()} | empty.
-take(InFlight) ->
-    case todana_nif:group_take(InFlight) of
-        long -> todana_nif:group_take_dirty(InFlight);
+take(Group, InFlight) ->
+    case todana_nif:group_take(Group, InFlight) of
+        long -> todana_nif:group_take_dirty(Group, InFlight);
         Taken -> Taken
     end.
 
--spec batches() -> [#batch{}].
-batches() -> ets:tab2list(?MODULE).
+-spec batches(#state{}) -> [#batch{}].
+batches(#state{table = Table}) -> ets:tab2list(Table).
 
 %% With what other members have sent, if this node leads.
 -spec first_send(#batch{}, node(), #state{}) -> #state{}.
 first_send(#batch{sequence = Sequence, bytes = Bytes} = Batch, Leader,
-           #state{relay = Relay, is_marked = IsMarked} = State)
+           #state{group = Group, relay = Relay, is_marked = IsMarked} = State)
   when Leader =:= node() ->
     {Owners, Others, Rest} = todana_relay:take(byte_size(Bytes), Relay),
     Batches = [Bytes | Others],
-    Marks = not IsMarked andalso todana_relay:may_mark(Bytes),
+    Marks = not IsMarked andalso todana_relay:may_mark(Group, Bytes),
     Entry = case Marks of
         true -> todana_relay:combine(Batches);
         false -> todana_relay:entry(Batches)
     end,
-    ok = keep(Batch, Leader),
-    ok = todana_ra_server:pipeline(Leader, {b, Entry}, Sequence),
+    ok = keep(Batch, Leader, State),
+    ok = todana_ra_server:pipeline(Group, Leader, {b, Entry}, Sequence),
     State#state{
         relay = todana_relay:sent(Sequence, Owners, now_ms(), Rest),
         is_marked = IsMarked orelse Marks
     };
 first_send(Batch, Leader, State) ->
-    ok = send(Batch, Leader),
+    ok = send(Batch, Leader, State),
     State.
 
 %% Kept first, sent afterwards.
--spec send(#batch{}, node()) -> ok.
-send(#batch{sequence = Sequence, bytes = Bytes} = Batch, Leader) ->
-    ok = keep(Batch, Leader),
-    case Leader =/= node() andalso todana_relay:is_allowed() of
-        true -> todana_relay:send(Leader, Sequence, Bytes);
-        false -> todana_ra_server:pipeline(Leader, {b, Bytes}, Sequence)
+-spec send(#batch{}, node(), #state{}) -> ok.
+send(#batch{sequence = Sequence, bytes = Bytes} = Batch, Leader, State) ->
+    #state{group = Group} = State,
+    ok = keep(Batch, Leader, State),
+    case Leader =/= node() andalso todana_relay:is_allowed(Group) of
+        true -> todana_relay:send(Group, Leader, Sequence, Bytes);
+        false -> todana_ra_server:pipeline(
+            Group, Leader, {b, Bytes}, Sequence
+        )
     end.
 
--spec keep(#batch{}, node()) -> ok.
-keep(Batch, Leader) ->
-    true = ets:insert(?MODULE, Batch#batch{
+-spec keep(#batch{}, node(), #state{}) -> ok.
+keep(Batch, Leader, #state{table = Table}) ->
+    true = ets:insert(Table, Batch#batch{
         sent_ms = now_ms(), sent_to = Leader
     }),
     ok.
 
 %% If nobody is known to lead, this node's server knows it first.
--spec leader() -> node().
-leader() ->
-    case todana_members:leader() of
+-spec leader(#state{}) -> node().
+leader(#state{group = Group}) ->
+    case todana_members:leader(Group) of
         none -> node();
         Leader -> Leader
     end.

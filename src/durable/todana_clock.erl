@@ -1,4 +1,4 @@
-%% Keeps the time of the log near the true time.
+%% Keeps the time of a group's log near the true time.
 %%
 %% Durable records expire by the time of the log, which goes on with the
 %% monotonic clocks of the nodes (native/group/src/clock.rs), so that a wall
@@ -15,9 +15,9 @@
 -moduledoc false.
 -behaviour(gen_server).
 
--export([start_link/1, begin_time/1, info/0, set/0, median/1]).
-%% Other nodes call it.
--export([clocks/0]).
+-export([start_link/2, begin_time/2, info/1, set/1, median/1]).
+%% Other nodes call them.
+-export([clocks/0, clocks/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 -export_type([info/0, voters/0]).
@@ -36,9 +36,10 @@
 %% The first format of the log in which its time can be set.
 -define(FORMAT, 4).
 
--type voters() :: fun(([node()]) -> [node()]).
+-type voters() :: fun((todana_groups:id(), [node()]) -> [node()]).
 
 -record(state, {
+    group :: todana_groups:id(),
     voters :: voters(),
     %% The members' wall clocks minus this node's monotonic clock, and when
     %% they came.
@@ -62,14 +63,17 @@
 }.
 
 -doc "Starts the process. `Voters` says which ones of these members vote.".
--spec start_link(voters()) -> gen_server:start_ret().
-start_link(Voters) ->
-    gen_server:start_link({local, ?MODULE}, ?MODULE, Voters, []).
+-spec start_link(todana_groups:id(), voters()) -> gen_server:start_ret().
+start_link(Group, Voters) ->
+    gen_server:start_link({local, name(Group)}, ?MODULE, {Group, Voters}, []).
+
+-spec name(todana_groups:id()) -> atom().
+name(Group) -> todana_groups:name(?MODULE, Group).
 
 -doc "The time of the log; empty while this node does not know it.".
--spec info() -> info() | #{}.
-info() ->
-    case todana_nif:group_clock() of
+-spec info(todana_groups:id()) -> info() | #{}.
+info(Group) ->
+    case todana_nif:group_clock(Group) of
         {_Era, NowMs, EarlyMs} ->
             WallMs = wall_ms(),
             #{
@@ -86,15 +90,18 @@ info() ->
 Sets the time of the log to the median of the members' wall clocks. Returns by
 how much it has changed.
 """.
--spec set() -> {ok, ByMs :: integer()} | {error, unicode:chardata()}.
-set() ->
-    case {todana_nif:group_clock(), todana_formats:unasked()} of
+-spec set(todana_groups:id()) ->
+    {ok, ByMs :: integer()} | {error, unicode:chardata()}.
+set(Group) ->
+    case {todana_nif:group_clock(Group), todana_formats:unasked(Group)} of
         {_, Common} when Common < ?FORMAT ->
             {error, "a member has an older version, which cannot do this, or "
                     "had one in the last hour"};
         {{_Era, NowMs, EarlyMs}, _} ->
             Set = fun(Ref) ->
-                todana_nif:group_set_time(max(0, NowMs - EarlyMs), {0, Ref})
+                todana_nif:group_set_time(
+                    Group, max(0, NowMs - EarlyMs), {0, Ref}
+                )
             end,
             case todana_durable:write(Set) of
                 ok -> {ok, -EarlyMs};
@@ -111,71 +118,78 @@ set() ->
 Has this node know the time of the log, before it serves. If no member knows it,
 it is that of the clocks, or of the last entry if that is later.
 """.
--spec begin_time(todana_data_dir:opened()) -> ok | {error, term()}.
-begin_time(Opened) ->
-    case {todana_nif:group_clock(), Opened} of
+-spec begin_time(todana_groups:id(), todana_data_dir:opened()) ->
+    ok | {error, term()}.
+begin_time(Group, Opened) ->
+    case {todana_nif:group_clock(Group), Opened} of
         {{_, _, _}, _} -> ok;
-        {unknown, #{cluster := none}} -> begin_with(wall_ms());
-        {unknown, #{}} -> begin_in_cluster()
+        {unknown, #{cluster := none}} -> begin_with(Group, wall_ms());
+        {unknown, #{}} -> begin_in_cluster(Group)
     end.
 
--spec begin_in_cluster() -> ok | {error, term()}.
-begin_in_cluster() ->
+-spec begin_in_cluster(todana_groups:id()) -> ok | {error, term()}.
+begin_in_cluster(Group) ->
     %% The leader is one of them, since it has just answered.
-    Others = todana_members:connected(),
+    Others = todana_members:connected(Group),
+    Question = todana_groups:question(Group, []),
     Answers = lists:zip(Others, erpc:multicall(
-        Others, ?MODULE, clocks, [], ?ASK_TIMEOUT_MS
+        Others, ?MODULE, clocks, Question, ?ASK_TIMEOUT_MS
     )),
-    Leader = todana_members:leader(),
+    Leader = todana_members:leader(Group),
     Known = [{Node =:= Leader, Time}
              || {Node, {ok, {Time, _}}} <- Answers, Time =/= unknown],
     case {Known, lists:keyfind(Leader, 1, Answers)} of
         %% A leader of a version that writes the time of its wall clock. Another
         %% member that knows a time has it from nobody who decides.
         {_, {Leader, {error, {exception, undef, _}}}} ->
-            begin_with_wall_of(Leader);
+            begin_with_wall_of(Group, Leader);
         {[_ | _], _} ->
             {_, {Era, NowMs, EarlyMs}} = lists:max(Known),
-            todana_nif:group_clock_follow(Era, NowMs, EarlyMs);
+            todana_nif:group_clock_follow(Group, Era, NowMs, EarlyMs);
         {[], false} when Leader =:= node() ->
             Walls = [WallMs || {_, {ok, {unknown, WallMs}}} <- Answers],
-            #{log_time_ms := LogMs} = todana_nif:group_info(),
+            #{log_time_ms := LogMs} = todana_nif:group_info(Group),
             Later = [Ms - LogMs || Ms <- [wall_ms() | Walls]],
-            begin_with(LogMs + median(Later));
+            begin_with(Group, LogMs + median(Later));
         {[], _} ->
             {error, no_time}
     end.
 
--spec begin_with_wall_of(node()) -> ok | {error, no_time}.
-begin_with_wall_of(Leader) ->
+-spec begin_with_wall_of(todana_groups:id(), node()) -> ok | {error, no_time}.
+begin_with_wall_of(Group, Leader) ->
     try erpc:call(Leader, os, system_time, [millisecond], ?ASK_TIMEOUT_MS) of
-        WallMs -> begin_with(WallMs)
+        WallMs -> begin_with(Group, WallMs)
     catch
         error:{erpc, _} -> {error, no_time}
     end.
 
--spec begin_with(integer()) -> ok.
-begin_with(NowMs) ->
-    #{log_time_ms := LogMs} = todana_nif:group_info(),
+-spec begin_with(todana_groups:id(), integer()) -> ok.
+begin_with(Group, NowMs) ->
+    #{log_time_ms := LogMs} = todana_nif:group_info(Group),
     _ = LogMs > 0 andalso NowMs - LogMs > ?JUMP_MS andalso
         logger:notice(
             "todana: the last entry of the log is ~ts older than the clock; "
             "durable records have expired meanwhile",
             [seconds(NowMs - LogMs)]
         ),
-    todana_nif:group_clock_begin(max(0, NowMs)).
+    todana_nif:group_clock_begin(Group, max(0, NowMs)).
 
 -doc false.
 %% The time of the log as this node knows it, and its wall clock.
+-spec clocks(todana_groups:id()) -> {time() | unknown, integer()}.
+clocks(Group) -> {todana_nif:group_clock(Group), wall_ms()}.
+
+-doc false.
+%% Those of the first group: `todana_groups:question/2'.
 -spec clocks() -> {time() | unknown, integer()}.
-clocks() -> {todana_nif:group_clock(), wall_ms()}.
+clocks() -> clocks(todana_groups:first()).
 
 %% --------------------------------------------------------------- process ---
 
--spec init(voters()) -> {ok, #state{}}.
-init(Voters) ->
+-spec init({todana_groups:id(), voters()}) -> {ok, #state{}}.
+init({Group, Voters}) ->
     self() ! beat,
-    {ok, #state{voters = Voters}}.
+    {ok, #state{group = Group, voters = Voters}}.
 
 -spec handle_call(term(), gen_server:from(), #state{}) ->
     {reply, ok, #state{}}.
@@ -184,9 +198,10 @@ handle_call(_Request, _From, State) ->
 
 -spec handle_cast(term(), #state{}) -> {noreply, #state{}}.
 handle_cast({time, Leader, Era, NowMs, EarlyMs}, State) ->
-    _ = Leader =:= todana_members:leader() andalso
-        todana_nif:group_clock_follow(Era, NowMs, EarlyMs),
-    ok = gen_server:cast({?MODULE, Leader}, {wall, node(), wall_ms()}),
+    #state{group = Group} = State,
+    _ = Leader =:= todana_members:leader(Group) andalso
+        todana_nif:group_clock_follow(Group, Era, NowMs, EarlyMs),
+    ok = gen_server:cast({name(Group), Leader}, {wall, node(), wall_ms()}),
     {noreply, State};
 handle_cast({wall, Node, WallMs}, #state{walls = Walls} = State) ->
     AtMs = monotonic_ms(),
@@ -195,8 +210,8 @@ handle_cast(_Message, State) ->
     {noreply, State}.
 
 -spec handle_info(term(), #state{}) -> {noreply, #state{}}.
-handle_info(beat, State) ->
-    {noreply, correct(notice(lead(todana_nif:group_clock(), State)))};
+handle_info(beat, #state{group = Group} = State) ->
+    {noreply, correct(notice(lead(todana_nif:group_clock(Group), State)))};
 handle_info(correct, State) ->
     {noreply, correct(State#state{is_correcting = false})};
 handle_info(_Message, State) ->
@@ -205,18 +220,20 @@ handle_info(_Message, State) ->
 -spec correct(#state{}) -> #state{}.
 correct(#state{is_correcting = true} = State) ->
     State;
-correct(State) ->
-    IsWrong = todana_nif:group_clock_correct(),
+correct(#state{group = Group} = State) ->
+    IsWrong = todana_nif:group_clock_correct(Group),
     _ = IsWrong andalso erlang:send_after(?STEP_MS, self(), correct),
     State#state{is_correcting = IsWrong}.
 
 -spec lead(time() | unknown, #state{}) -> #state{}.
-lead({Era, NowMs, _}, State) ->
-    case todana_data_dir:opened() of
+lead({Era, NowMs, _}, #state{group = Group} = State) ->
+    case todana_groups:opened(Group) of
         #{cluster := none} ->
-            ok = todana_nif:group_clock_early(early(NowMs - wall_ms()));
+            ok = todana_nif:group_clock_early(
+                Group, early(NowMs - wall_ms())
+            );
         #{} ->
-            _ = todana_members:leader() =:= node() andalso
+            _ = todana_members:leader(Group) =:= node() andalso
                 lead_others(Era, NowMs, State)
     end,
     State;
@@ -224,10 +241,11 @@ lead(unknown, State) ->
     State.
 
 -spec lead_others(non_neg_integer(), integer(), #state{}) -> ok.
-lead_others(Era, NowMs, #state{walls = Walls, voters = OfMembers}) ->
+lead_others(Era, NowMs, #state{group = Group} = State) ->
+    #state{walls = Walls, voters = OfMembers} = State,
     AtMs = monotonic_ms(),
-    Others = lists:delete(node(), todana_members:known()),
-    Voters = OfMembers([node() | Others]),
+    Others = lists:delete(node(), todana_members:known(Group)),
+    Voters = OfMembers(Group, [node() | Others]),
     Later = [wall_ms() - NowMs | [
         FromMs + AtMs - NowMs
      || Node := {FromMs, HeardMs} <- Walls,
@@ -239,9 +257,11 @@ lead_others(Era, NowMs, #state{walls = Walls, voters = OfMembers}) ->
         true -> early(-median(Later));
         false -> 0
     end,
-    ok = todana_nif:group_clock_early(EarlyMs),
+    ok = todana_nif:group_clock_early(Group, EarlyMs),
     lists:foreach(fun(Node) ->
-        gen_server:cast({?MODULE, Node}, {time, node(), Era, NowMs, EarlyMs})
+        gen_server:cast(
+            {name(Group), Node}, {time, node(), Era, NowMs, EarlyMs}
+        )
     end, Others).
 
 -spec early(integer()) -> integer().
@@ -266,8 +286,8 @@ median(Differences) ->
 
 %% One line when a difference appears, and one when it is gone.
 -spec notice(#state{}) -> #state{}.
-notice(#state{is_noticed = Before} = State) ->
-    case info() of
+notice(#state{group = Group, is_noticed = Before} = State) ->
+    case info(Group) of
         #{clock_differs_ms := Ms} when abs(Ms) > ?NOTICED_MS, not Before ->
             logger:warning(
                 "todana: the clock of this node is ~ts ~s the time of the log, "

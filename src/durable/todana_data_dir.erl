@@ -62,7 +62,10 @@
 -spec is_open() -> boolean().
 is_open() -> persistent_term:get(?MODULE, none) =/= none.
 
--doc "What it uses. Raises `badarg` if there is none.".
+-doc """
+What it uses. Raises `badarg` if there is none. Only `todana_data_dir_open` and
+`todana_groups` call it; all others ask `todana_groups:opened/1`.
+""".
 -spec opened() -> opened().
 opened() -> persistent_term:get(?MODULE).
 
@@ -80,7 +83,7 @@ forget() ->
 -spec format() -> pos_integer().
 format() -> ?FORMAT.
 
--doc "The name of Ra's server.".
+-doc "The name of Ra's server. Other nodes call it.".
 -spec server() -> atom().
 server() ->
     case persistent_term:get(?MODULE, none) of

@@ -58,7 +58,7 @@ open_new(Directory, Durability, Origin, Notes) ->
             {error, todana_log_problem:flat(["data_dir: ", Sentence])}
     end.
 
--doc "Ends the group, whose processes have ended, and gives up the lock.".
+-doc "Ends the groups, whose processes have ended, and gives up the lock.".
 -spec close() -> ok.
 close() ->
     case todana_data_dir:is_open() andalso todana_data_dir:opened() of
@@ -67,7 +67,7 @@ close() ->
         #{data_dir := Directory} ->
             ok = todana_data_dir:forget(),
             ok = todana_ra_reports:unlimit(),
-            ok = todana_nif:group_close(),
+            lists:foreach(fun todana_nif:group_close/1, todana_groups:ids()),
             todana_nif:unlock_file(lock_file(Directory))
     end.
 

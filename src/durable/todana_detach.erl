@@ -6,8 +6,8 @@
 -module(todana_detach).
 -moduledoc false.
 
--export([detach/0, detach_for_good/0]).
--export([give_up_others/0, snapshot/0, await/3]).
+-export([detach/1, detach_for_good/1]).
+-export([give_up_others/1, snapshot/1, await/3]).
 
 -define(LEAD_TIMEOUT_MS, 10_000).
 -define(SNAPSHOT_TIMEOUT_MS, 3_600_000).
@@ -18,33 +18,33 @@
 Gives up the members of a group whose node has no cluster any more. Each start
 does so before the records can be read, until a snapshot has one member.
 """.
--spec detach() -> ok | {error, iodata()}.
-detach() ->
+-spec detach(todana_groups:id()) -> ok | {error, iodata()}.
+detach(Group) ->
     maybe
-        ok ?= give_up_others(),
-        await(fun is_applied/0, ?LEAD_TIMEOUT_MS,
+        ok ?= give_up_others(Group),
+        await(fun() -> is_applied(Group) end, ?LEAD_TIMEOUT_MS,
               "the log cannot remove its former members")
     end.
 
 -doc "Has a snapshot written that makes this lasting, if there is room for it.".
--spec detach_for_good() -> ok.
-detach_for_good() ->
-    case snapshot() =:= ok andalso todana_members:is_alone() of
+-spec detach_for_good(todana_groups:id()) -> ok.
+detach_for_good(Group) ->
+    case snapshot(Group) =:= ok andalso todana_members:is_alone(Group) of
         true ->
-            _ = todana_data_dir:went_alone(todana_data_dir:opened()),
+            _ = todana_data_dir:went_alone(todana_groups:opened(Group)),
             ok;
         false ->
             ok
     end.
 
--spec is_applied() -> boolean().
-is_applied() ->
-    element(1, todana_ra_server:ask(?LEAD_TIMEOUT_MS)) =:= ok.
+-spec is_applied(todana_groups:id()) -> boolean().
+is_applied(Group) ->
+    element(1, todana_ra_server:ask(Group, ?LEAD_TIMEOUT_MS)) =:= ok.
 
 -doc "Makes this node the only member; an error is a sentence.".
--spec give_up_others() -> ok | {error, iodata()}.
-give_up_others() ->
-    case todana_members:force_alone() of
+-spec give_up_others(todana_groups:id()) -> ok | {error, iodata()}.
+give_up_others(Group) ->
+    case todana_members:force_alone(Group) of
         ok ->
             ok;
         {error, Reason} ->
@@ -59,13 +59,14 @@ Has a snapshot written. One that is being written may have the old members. Ra
 passes over the next one until it has taken that in, as that of a backup that
 waited for a leader.
 """.
--spec snapshot() -> ok | {error, term()}.
-snapshot() ->
-    _ = await(fun is_last_taken_in/0, ?TAKEN_IN_TIMEOUT_MS, ""),
-    case todana_snapshots:request_and_wait(?SNAPSHOT_TIMEOUT_MS) of
+-spec snapshot(todana_groups:id()) -> ok | {error, term()}.
+snapshot(Group) ->
+    IsLastTakenIn = fun() -> is_last_taken_in(Group) end,
+    _ = await(IsLastTakenIn, ?TAKEN_IN_TIMEOUT_MS, ""),
+    case todana_snapshots:request_and_wait(Group, ?SNAPSHOT_TIMEOUT_MS) of
         {error, busy} ->
             timer:sleep(?POLL_MS),
-            snapshot();
+            snapshot(Group);
         %% Ra may pass over one: the caller sees that, and tries again.
         {error, ignored} ->
             ok;
@@ -73,9 +74,9 @@ snapshot() ->
             Result
     end.
 
--spec is_last_taken_in() -> boolean().
-is_last_taken_in() ->
-    case ra:key_metrics(todana_ra_server:address()) of
+-spec is_last_taken_in(todana_groups:id()) -> boolean().
+is_last_taken_in(Group) ->
+    case ra:key_metrics(todana_ra_server:address(Group)) of
         %% Ra's index is -1 without a snapshot.
         #{snapshot_index := Index} ->
             max(0, Index) >= todana_group_notes:last_index();

@@ -109,7 +109,7 @@ init({Reserve, Report}) ->
     self() ! beat,
     Lost = todana_group_notes:kept(?LOST, []),
     {ok, #state{
-        opened = todana_data_dir:opened(),
+        opened = todana_groups:opened(group()),
         reserve = Reserve,
         report = Report,
         progress = todana_disk_sync:new(Lost)
@@ -208,7 +208,7 @@ relieve(snapshot, Facts, #state{relieved_ms = LastMs} = State) ->
         todana_disk_space:has_shrunk(Bytes, Facts),
     case IsDue andalso todana_nif:durable_state() =/= closed of
         true ->
-            case todana_snapshots:request() of
+            case todana_snapshots:request(group()) of
                 ok ->
                     logger:notice(
                         "todana: the disk is nearly full; a snapshot is "
@@ -254,7 +254,7 @@ begin_sync(#state{opened = #{durability := always}} = State) ->
 begin_sync(#state{syncing = none, next = Next} = State) ->
     #state{opened = #{class_dir := Directory}, progress = Progress} = State,
     %% The log is written before it is applied.
-    Applied = todana_nif:group_applied(),
+    Applied = todana_nif:group_applied(group()),
     {Pid, _} = spawn_monitor(?MODULE, sync_and_exit, [Directory, Progress]),
     State#state{syncing = {Pid, Next}, next = [], covers = Applied};
 begin_sync(State) ->
@@ -291,3 +291,8 @@ synced(Crash, State) ->
 with_progress(Progress, State) ->
     todana_group_notes:keep(?LOST, todana_disk_sync:lost(Progress)),
     State#state{progress = Progress}.
+
+%% One disk has the logs of all groups. This one's entries are counted, and its
+%% snapshot makes room.
+-spec group() -> todana_groups:id().
+group() -> todana_groups:first().

@@ -39,7 +39,9 @@
 -doc "The facts, with a reserve of 0.".
 -spec facts(file:filename(), non_neg_integer()) -> facts().
 facts(DataDir, Free) ->
-    #{data_bytes := DataBytes, log_bytes := LogBytes} = todana_nif:group_info(),
+    Group = todana_groups:first(),
+    #{data_bytes := DataBytes, log_bytes := LogBytes} =
+        todana_nif:group_info(Group),
     #{
         data_dir => DataDir,
         free => Free,

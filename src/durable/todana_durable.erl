@@ -39,7 +39,9 @@ write(Submit) ->
 
 -spec write(fun((reference()) -> dynamic()), integer()) -> dynamic().
 write(Submit, DeadlineMs) ->
-    Ref = monitor(process, todana_batcher),
+    %% The group of each durable table, while there is one.
+    Batcher = todana_groups:name(todana_batcher, todana_groups:first()),
+    Ref = monitor(process, Batcher),
     case Submit(Ref) of
         {submitted, Ticket} ->
             wait(Ref, Ticket, DeadlineMs);

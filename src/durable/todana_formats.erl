@@ -12,7 +12,7 @@
 -module(todana_formats).
 -moduledoc false.
 
--export([newest/0, common/0, unasked/0, renew/0, allowed/3]).
+-export([newest/0, common/1, unasked/1, renew/1, allowed/3]).
 
 %% The table in which the members announce it: `todana_cluster_map'.
 -define(MAP, ~"todana_cluster_map").
@@ -28,28 +28,30 @@
 -doc "The newest format that this node reads. Other nodes call it.".
 -spec newest() -> pos_integer().
 newest() ->
-    {Newest, _Common, _Unasked} = todana_nif:group_formats(),
+    %% It is a property of the version, the same for all groups.
+    {Newest, _Common, _Unasked} =
+        todana_nif:group_formats(todana_groups:first()),
     Newest.
 
 -doc """
 The newest format that all members read. This node writes it for a command that
 needs it.
 """.
--spec common() -> pos_integer().
-common() ->
-    {_Newest, Common, _Unasked} = todana_nif:group_formats(),
+-spec common(todana_groups:id()) -> pos_integer().
+common(Group) ->
+    {_Newest, Common, _Unasked} = todana_nif:group_formats(Group),
     Common.
 
 -doc "The newest format that this node writes although no command needs it.".
--spec unasked() -> pos_integer().
-unasked() ->
-    {_Newest, _Common, Unasked} = todana_nif:group_formats(),
+-spec unasked(todana_groups:id()) -> pos_integer().
+unasked(Group) ->
+    {_Newest, _Common, Unasked} = todana_nif:group_formats(Group),
     Unasked.
 
 -doc "Finds out again what all members read.".
--spec renew() -> ok.
-renew() ->
-    case {todana_data_dir:opened(), todana_members:listed()} of
+-spec renew(todana_groups:id()) -> ok.
+renew(Group) ->
+    case {todana_groups:opened(Group), todana_members:listed(Group)} of
         {#{cluster := none}, _} ->
             ok;
         {#{}, unknown} ->
@@ -60,8 +62,9 @@ renew() ->
              || Node <- Nodes, Node =/= node()
             ],
             Common = lists:min([newest() | Formats]),
+            ForMs = for_ms(Group, Common),
             todana_nif:group_common_formats(
-                Common, allowed(Common, length(Nodes), for_ms(Common))
+                Group, Common, allowed(Common, length(Nodes), ForMs)
             )
     end.
 
@@ -90,13 +93,13 @@ allowed(Common, _Members, _ForMs) ->
     Common.
 
 %% For how long this has been the common format.
--spec for_ms(pos_integer()) -> non_neg_integer().
-for_ms(Common) ->
+-spec for_ms(todana_groups:id(), pos_integer()) -> non_neg_integer().
+for_ms(Group, Common) ->
     NowMs = erlang:monotonic_time(millisecond),
-    case persistent_term:get(?MODULE, none) of
+    case persistent_term:get({?MODULE, Group}, none) of
         {Common, SinceMs} ->
             NowMs - SinceMs;
         _ ->
-            ok = persistent_term:put(?MODULE, {Common, NowMs}),
+            ok = persistent_term:put({?MODULE, Group}, {Common, NowMs}),
             0
     end.

@@ -1,5 +1,4 @@
-%% Keeps the group running, and decides when its records may be read and
-%% written.
+%% Keeps a group running, and decides when its records may be read and written.
 %%
 %% The gate is closed until the snapshot is loaded, the server leads, and it
 %% has answered one command: then every acknowledged write has been applied
@@ -14,9 +13,9 @@
 -moduledoc false.
 -behaviour(gen_server).
 
--export([start_link/2, info/0, room/1, busy/1]).
+-export([start_link/3, info/1, room/1, busy/2]).
 %% Processes
--export([start_and_exit/2, ask_and_exit/1]).
+-export([start_and_exit/3, ask_and_exit/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
 %% The name of the process that starts the server.
@@ -39,6 +38,7 @@
     "no leader: this node does not reach a majority of its cluster").
 
 -record(state, {
+    group :: todana_groups:id(),
     durability :: todana_data_dir:durability(),
     guard :: todana_ra:guard(),
     %% The process that starts the server.
@@ -63,42 +63,52 @@
 }).
 
 -doc "Starts the process; it starts the log, if the guard permits that.".
--spec start_link(todana_data_dir:durability(), todana_ra:guard()) ->
-    gen_server:start_ret().
-start_link(Durability, Guard) ->
-    gen_server:start_link({local, ?MODULE}, ?MODULE, {Durability, Guard}, []).
+-spec start_link(
+    todana_groups:id(), todana_data_dir:durability(), todana_ra:guard()
+) -> gen_server:start_ret().
+start_link(Group, Durability, Guard) ->
+    gen_server:start_link(
+        {local, name(Group)}, ?MODULE, {Group, Durability, Guard}, []
+    ).
+
+-spec name(todana_groups:id()) -> atom().
+name(Group) -> todana_groups:name(?MODULE, Group).
 
 -doc "State and figures.".
--spec info() -> map().
-info() ->
+-spec info(todana_groups:id()) -> map().
+info(Group) ->
     try
-        gen_server:call(?MODULE, info)
+        gen_server:call(name(Group), info)
     catch
         exit:_ -> #{state => failed, reason => "todana_group does not answer"}
     end.
 
--doc "The disk has room for the log, or not.".
+-doc "The disk has room for the logs of all groups, or not.".
 -spec room(todana_group_notes:room()) -> ok.
-room(Room) -> gen_server:cast(?MODULE, {room, Room}).
+room(Room) ->
+    lists:foreach(
+        fun(Group) -> gen_server:cast(name(Group), {room, Room}) end,
+        todana_groups:ids()
+    ).
 
 -doc "The log grows, after a pause.".
--spec busy(Leader :: node()) -> ok.
-busy(_Leader) ->
-    _ = [Pid ! busy || Pid <- [whereis(?MODULE)], is_pid(Pid)],
+-spec busy(todana_groups:id(), Leader :: node()) -> ok.
+busy(Group, _Leader) ->
+    _ = [Pid ! busy || Pid <- [whereis(name(Group))], is_pid(Pid)],
     ok.
 
 %% --------------------------------------------------------------- process ---
 
--spec init({todana_data_dir:durability(), todana_ra:guard()}) ->
-    {ok, #state{}}.
-init({Durability, Guard}) ->
+-spec init({todana_groups:id(), todana_data_dir:durability(),
+            todana_ra:guard()}) -> {ok, #state{}}.
+init({Group, Durability, Guard}) ->
     _ = process_flag(trap_exit, true),
-    ok = todana_nif:group_gate(closed, <<>>, 0),
+    ok = todana_nif:group_gate(Group, closed, <<>>, 0),
     %% What the process before this one noted is over.
     ok = todana_group_notes:forget_failure(),
     self() ! start,
     self() ! beat,
-    {ok, #state{durability = Durability, guard = Guard}}.
+    {ok, #state{group = Group, durability = Durability, guard = Guard}}.
 
 -spec handle_call(info, gen_server:from(), #state{}) ->
     {reply, map(), #state{}}.
@@ -113,10 +123,11 @@ handle_cast({room, Room}, State) ->
     {noreply, set_gate(State#state{room = Room})}.
 
 -spec handle_info(term(), #state{}) -> {noreply, #state{}}.
-handle_info(start, #state{starter = none, guard = Guard} = State) ->
-    Opened = todana_data_dir:opened(),
+handle_info(start, #state{starter = none} = State) ->
+    #state{group = Group, guard = Guard} = State,
+    Opened = todana_groups:opened(Group),
     ok = todana_group_notes:forget_failure(),
-    {Pid, _} = spawn_monitor(?MODULE, start_and_exit, [Opened, Guard]),
+    {Pid, _} = spawn_monitor(?MODULE, start_and_exit, [Group, Opened, Guard]),
     {noreply, State#state{starter = Pid}};
 handle_info({'DOWN', _, process, Pid, Result}, #state{starter = Pid} = State) ->
     New = State#state{starter = none},
@@ -129,7 +140,7 @@ handle_info({'DOWN', Server, process, _, Reason}, #state{
     server = Server
 } = State) ->
     Text = todana_ra_words:describe(Reason),
-    ok = allow_reads(State#state.answered, Text),
+    ok = allow_reads(State#state.group, State#state.answered, Text),
     ok = todana_group_notes:snapshot_abandoned(),
     %% Ra starts the server again by itself, twice.
     _ = erlang:send_after(?PAUSE_MS_MIN, self(), look),
@@ -140,7 +151,7 @@ handle_info({'DOWN', Server, process, _, Reason}, #state{
         served = served(State)
     }};
 handle_info(look, #state{starter = none, server = none} = State) ->
-    case todana_ra_server:is_running() of
+    case todana_ra_server:is_running(State#state.group) of
         true -> {noreply, watch(State)};
         false -> {noreply, again(State#state.reason, State)}
     end;
@@ -157,10 +168,10 @@ handle_info({'DOWN', _, process, Pid, Result}, #state{asker = Pid} = State) ->
         {unanswered, {alone, Why}} -> {noreply, stays_closed(Why, New)};
         _ -> {noreply, New}
     end;
-handle_info(beat, State) ->
+handle_info(beat, #state{group = Group} = State) ->
     ok = todana_beat:flush(),
-    ok = todana_nif:group_tick(),
-    Oldest = todana_batcher:oldest_ms(),
+    ok = todana_nif:group_tick(Group),
+    Oldest = todana_batcher:oldest_ms(Group),
     New = forget_load(State#state{oldest_ms = Oldest}),
     {noreply, mark(set_gate(remind(New)))};
 %% The batcher has something to do after a pause.
@@ -172,15 +183,18 @@ handle_info(_Message, State) ->
     {noreply, State}.
 
 -spec terminate(term(), #state{}) -> ok.
-terminate(Reason, #state{durability = Durability} = State) ->
+terminate(Reason, #state{group = Group, durability = Durability} = State) ->
     #state{starter = Starter, answered = Answered} = State,
-    ok = todana_nif:group_gate(closed, <<"the node stops">>, 0),
-    %% An earlier group may have been killed, and its process goes on.
-    lists:foreach(fun end_starter/1, [Starter, whereis(?STARTING)]),
+    ok = todana_nif:group_gate(Group, closed, <<"the node stops">>, 0),
+    %% An earlier process may have been killed, and the one that it had started
+    %% goes on.
+    lists:foreach(fun end_starter/1, [Starter, whereis(starting(Group))]),
     IsOrderly = Reason =:= shutdown andalso is_integer(Answered),
-    _ = IsOrderly andalso todana_stop:prepare(todana_data_dir:opened()),
-    ok = todana_ra:stop(Durability),
-    _ = IsOrderly andalso todana_log_mark:stopped(todana_data_dir:opened()),
+    _ = IsOrderly andalso
+        todana_stop:prepare(Group, todana_groups:opened(Group)),
+    ok = todana_ra:stop(Group, Durability),
+    _ = IsOrderly andalso
+        todana_log_mark:stopped(Group, todana_groups:opened(Group)),
     ok.
 
 -spec end_starter(none | undefined | pid()) -> ok.
@@ -194,10 +208,11 @@ end_starter(_) ->
 %% An idle log has nothing to note.
 -spec mark(#state{}) -> #state{}.
 mark(#state{is_marking = false, answered = Load} = State) when Load =/= none ->
-    Opened = todana_data_dir:opened(),
-    ok = todana_log_mark:renew(Opened),
+    Group = State#state.group,
+    Opened = todana_groups:opened(Group),
+    ok = todana_log_mark:renew(Group, Opened),
     ok = todana_log_extent:renew(Opened),
-    Applied = todana_nif:group_applied(),
+    Applied = todana_nif:group_applied(Group),
     case {Applied, todana_disk:on_disk(Opened, Applied)} of
         {Applied, Applied} = Same when Same =:= State#state.marked -> State;
         Other -> mark_later(State#state{marked = Other})
@@ -213,8 +228,8 @@ mark_later(State) ->
     State#state{is_marking = true}.
 
 -spec watch(#state{}) -> #state{}.
-watch(#state{server = none} = State) ->
-    {Name, _} = todana_ra_server:address(),
+watch(#state{server = none, group = Group} = State) ->
+    {Name, _} = todana_ra_server:address(Group),
     State#state{server = monitor(process, Name)};
 watch(State) ->
     State.
@@ -224,8 +239,8 @@ watch(State) ->
 -spec forget_load(#state{}) -> #state{}.
 forget_load(#state{answered = none} = State) ->
     State;
-forget_load(#state{answered = Load} = State) ->
-    case todana_nif:group_load() of
+forget_load(#state{group = Group, answered = Load} = State) ->
+    case todana_nif:group_load(Group) of
         Load -> State;
         _ -> State#state{answered = none}
     end.
@@ -235,14 +250,14 @@ forget_load(#state{answered = Load} = State) ->
 remind(#state{answered = none, asker = none, server = Server} = State) when
     Server =/= none
 ->
-    _ = spawn(fun todana_members:begin_election/0),
+    _ = spawn(todana_members, begin_election, [State#state.group]),
     ask(State);
 remind(State) ->
     State.
 
 -spec ask(#state{}) -> #state{}.
 ask(#state{asker = none} = State) ->
-    case todana_data_dir:opened() of
+    case todana_groups:opened(State#state.group) of
         #{has_group := true} -> ask_server(State);
         %% A next start would take the files for those of a first start that
         %% did not finish, and delete them.
@@ -252,83 +267,87 @@ ask(State) ->
     State.
 
 -spec ask_server(#state{}) -> #state{}.
-ask_server(State) ->
-    Load = todana_nif:group_load(),
-    {Pid, _} = spawn_monitor(?MODULE, ask_and_exit, [Load]),
+ask_server(#state{group = Group} = State) ->
+    Load = todana_nif:group_load(Group),
+    {Pid, _} = spawn_monitor(?MODULE, ask_and_exit, [Group, Load]),
     State#state{asker = Pid}.
 
--spec start_and_exit(todana_data_dir:opened(), todana_ra:guard()) ->
-    no_return().
-start_and_exit(Opened, Guard) ->
-    ok = await_others(),
-    exit({started, todana_ra:start(Opened, Guard)}).
+-spec start_and_exit(
+    todana_groups:id(), todana_data_dir:opened(), todana_ra:guard()
+) -> no_return().
+start_and_exit(Group, Opened, Guard) ->
+    ok = await_others(starting(Group)),
+    exit({started, todana_ra:start(Group, Opened, Guard)}).
 
-%% The group may have been killed, and the process that it had started goes on.
+-spec starting(todana_groups:id()) -> atom().
+starting(Group) -> todana_groups:name(?STARTING, Group).
+
+%% `todana_group' may have been killed, and what it had started goes on.
 %% It would remove files that it takes for what a crash has left, such as a file
 %% of the log that the second one has just begun.
--spec await_others() -> ok.
-await_others() ->
-    try register(?STARTING, self()) of
+-spec await_others(atom()) -> ok.
+await_others(Name) ->
+    try register(Name, self()) of
         true -> ok
     catch
         error:badarg ->
-            Monitor = monitor(process, ?STARTING),
+            Monitor = monitor(process, Name),
             receive {'DOWN', Monitor, process, _, _} -> ok end,
-            await_others()
+            await_others(Name)
     end.
 
 %% An entry that is on disk here, when this node has everything that was
 %% acknowledged before.
--spec reached(todana_data_dir:opened()) ->
+-spec reached(todana_groups:id(), todana_data_dir:opened()) ->
     {ok, non_neg_integer()} | {error, term()}.
-reached(#{cluster := none, forced := true}) ->
-    case todana_detach:detach() of
-        ok -> todana_ra_server:ask(?ASK_TIMEOUT_MS);
+reached(Group, #{cluster := none, forced := true}) ->
+    case todana_detach:detach(Group) of
+        ok -> todana_ra_server:ask(Group, ?ASK_TIMEOUT_MS);
         {error, Sentence} -> {error, {alone, lists:flatten(Sentence)}}
     end;
-reached(#{cluster := none}) ->
-    todana_ra_server:ask(?ASK_TIMEOUT_MS);
-reached(#{}) ->
+reached(Group, #{cluster := none}) ->
+    todana_ra_server:ask(Group, ?ASK_TIMEOUT_MS);
+reached(Group, #{}) ->
     maybe
         {ok, Index} ?= todana_members:read_index(
-            todana_members:known(), ?ASK_TIMEOUT_MS
+            Group, todana_members:known(Group), ?ASK_TIMEOUT_MS
         ),
-        ok ?= caught_up(Index),
-        {ok, todana_members:confirmed()}
+        ok ?= caught_up(Group, Index),
+        {ok, todana_members:confirmed(Group)}
     end.
 
 %% Ra's leader sends each member once how far the log is confirmed. A member
 %% that is killed forgets it, and does not always get it again before the next
 %% entry, because the questions of readers keep it from an election. So it asks
 %% for an entry that changes nothing.
--spec caught_up(non_neg_integer()) -> ok | {error, term()}.
-caught_up(Index) ->
+-spec caught_up(todana_groups:id(), non_neg_integer()) -> ok | {error, term()}.
+caught_up(Group, Index) ->
     maybe
-        {error, timeout} ?= todana_members:await(Index, ?CATCH_UP_MS),
-        {ok, _} ?= todana_ra_server:ask(?ASK_TIMEOUT_MS),
-        todana_members:await(Index, ?ASK_TIMEOUT_MS)
+        {error, timeout} ?= todana_members:await(Group, Index, ?CATCH_UP_MS),
+        {ok, _} ?= todana_ra_server:ask(Group, ?ASK_TIMEOUT_MS),
+        todana_members:await(Group, Index, ?ASK_TIMEOUT_MS)
     end.
 
 %% The gate opens when a next start would notice the loss of this entry.
--spec ask_and_exit(non_neg_integer()) -> no_return().
-ask_and_exit(Load) ->
-    Opened = todana_data_dir:opened(),
+-spec ask_and_exit(todana_groups:id(), non_neg_integer()) -> no_return().
+ask_and_exit(Group, Load) ->
+    Opened = todana_groups:opened(Group),
     maybe
-        {ok, Index} ?= reached(Opened),
-        ok ?= todana_clock:begin_time(Opened),
-        ok ?= todana_log_mark:keep(Opened, Index),
+        {ok, Index} ?= reached(Group, Opened),
+        ok ?= todana_clock:begin_time(Group, Opened),
+        ok ?= todana_log_mark:keep(Group, Opened, Index),
         %% Before the first write. The map is complete now.
-        ok = todana_formats:renew(),
+        ok = todana_formats:renew(Group),
         exit({answered, Load})
     else
         {error, Reason} -> exit({unanswered, Reason})
     end.
 
--spec last_detachment(todana_data_dir:opened()) -> ok.
-last_detachment(#{cluster := none, forced := true}) ->
-    _ = spawn(fun todana_detach:detach_for_good/0),
+-spec last_detachment(todana_groups:id(), todana_data_dir:opened()) -> ok.
+last_detachment(Group, #{cluster := none, forced := true}) ->
+    _ = spawn(todana_detach, detach_for_good, [Group]),
     ok;
-last_detachment(#{}) ->
+last_detachment(_Group, #{}) ->
     ok.
 
 %% It is tried again with the next tick.
@@ -341,8 +360,8 @@ stays_closed(Why, State) ->
 
 %% The server may have ended since it was asked, and begun to load anew.
 -spec opened(non_neg_integer(), #state{}) -> #state{}.
-opened(Load, State) ->
-    case todana_nif:group_load() of
+opened(Load, #state{group = Group} = State) ->
+    case todana_nif:group_load(Group) of
         Load ->
             Open = set_gate(State#state{
                 answered = Load, pause_ms = ?PAUSE_MS_MIN, attempts = 0,
@@ -350,7 +369,7 @@ opened(Load, State) ->
             }),
             _ = State#state.answered =:= none andalso
                 logger:notice("todana: the durable databases are open"),
-            ok = last_detachment(todana_data_dir:opened()),
+            ok = last_detachment(Group, todana_groups:opened(Group)),
             Open;
         _ ->
             ask(State#state{answered = none})
@@ -374,8 +393,9 @@ again(Reason, State) ->
 
 -spec later(term(), #state{}) -> #state{}.
 later(Reason, #state{pause_ms = PauseMs, attempts = Before} = State) ->
+    Group = State#state.group,
     Attempts = Before + 1,
-    #{data_dir := DataDir} = todana_data_dir:opened(),
+    #{data_dir := DataDir} = todana_groups:opened(Group),
     IsFull = todana_ra_words:is_full(Reason),
     Words = case IsFull of
         true -> todana_ra_words:full(DataDir, Reason);
@@ -394,7 +414,7 @@ later(Reason, #state{pause_ms = PauseMs, attempts = Before} = State) ->
         logger:error("todana: the log does not run: ~ts; next attempt in ~b ms",
                      [Sentence, PauseMs]),
     %% More than is known when the log ends.
-    ok = allow_reads(State#state.served, Sentence),
+    ok = allow_reads(Group, State#state.served, Sentence),
     _ = erlang:send_after(PauseMs, self(), start),
     Longer = min(PauseMs * 2, ?PAUSE_MS_MAX),
     State#state{reason = Sentence, pause_ms = Longer, attempts = Attempts}.
@@ -410,21 +430,21 @@ is_reported(Attempts) ->
 -spec set_gate(#state{}) -> #state{}.
 set_gate(#state{answered = none} = State) ->
     State;
-set_gate(#state{answered = Load} = State) ->
+set_gate(#state{group = Group, answered = Load} = State) ->
     {Gate, Reason} = gate(State),
     ok = todana_nif:group_gate(
-        Gate, unicode:characters_to_binary(Reason), Load
+        Group, Gate, unicode:characters_to_binary(Reason), Load
     ),
     State.
 
 %% The tables have all that was acknowledged, until the server that is started
 %% next begins to load them anew.
--spec allow_reads(none | non_neg_integer(), string()) -> ok.
-allow_reads(none, _Reason) ->
+-spec allow_reads(todana_groups:id(), none | non_neg_integer(), string()) -> ok.
+allow_reads(_Group, none, _Reason) ->
     ok;
-allow_reads(Load, Reason) ->
+allow_reads(Group, Load, Reason) ->
     Sentence = unicode:characters_to_binary(["the log ended: ", Reason]),
-    todana_nif:group_gate(read_only, Sentence, Load).
+    todana_nif:group_gate(Group, read_only, Sentence, Load).
 
 -spec served(#state{}) -> none | non_neg_integer().
 served(#state{answered = none, served = Before}) -> Before;
@@ -433,9 +453,9 @@ served(#state{answered = Load}) -> Load.
 -spec gate(#state{}) -> {open | read_only | removals | no_leader, string()}.
 gate(#state{room = {low, Sentence}}) ->
     {read_only, Sentence};
-gate(#state{room = Room, oldest_ms = Ms}) ->
+gate(#state{group = Group, room = Room, oldest_ms = Ms}) ->
     %% Without a leader no write is answered, so this is the reason to state.
-    case todana_leader_proof:is_silent(?SILENT_AFTER_MS) of
+    case todana_leader_proof:is_silent(Group, ?SILENT_AFTER_MS) of
         true ->
             {no_leader, ?NO_LEADER};
         false when Ms > ?STUCK_AFTER_MS ->
@@ -450,15 +470,15 @@ gate(#state{room = Room, oldest_ms = Ms}) ->
     end.
 
 -spec describe(#state{}) -> map().
-describe(#state{durability = Durability} = State) ->
-    #{data_dir := DataDir} = todana_data_dir:opened(),
+describe(#state{group = Group, durability = Durability} = State) ->
+    #{data_dir := DataDir} = todana_groups:opened(Group),
     {Word, Reason} = describe_state(State),
     %% Without a write there is no time of one.
     Figures = maps:filter(
         fun(Name, Value) ->
             {Name, Value} =/= {commit_us, #{p50 => 0, p99 => 0}}
         end,
-        todana_nif:group_info()
+        todana_nif:group_info(Group)
     ),
     Facts = #{
         state => Word,
@@ -466,7 +486,7 @@ describe(#state{durability = Durability} = State) ->
         data_dir => DataDir,
         snapshot_in_progress => todana_snapshots:is_in_progress()
     },
-    Clock = differs(todana_clock:info()),
+    Clock = differs(todana_clock:info(Group)),
     maps:merge(Figures, maps:merge(todana_disk:info(), maps:merge(
         maps:merge(Facts, Clock),
         maps:merge(todana_group_notes:last_snapshot(), reason(Reason))
@@ -493,13 +513,13 @@ describe_state(State) ->
 -spec is_leaderless(#state{}) -> boolean().
 is_leaderless(#state{server = none}) ->
     false;
-is_leaderless(#state{reason = ""}) ->
-    case todana_data_dir:opened() of
+is_leaderless(#state{group = Group, reason = ""}) ->
+    case todana_groups:opened(Group) of
         #{cluster := Cluster, joining := [], has_group := true} when
             Cluster =/= none
         ->
-            todana_members:leader() =:= none andalso
-                todana_leader_proof:is_silent(?SILENT_AFTER_MS);
+            todana_members:leader(Group) =:= none andalso
+                todana_leader_proof:is_silent(Group, ?SILENT_AFTER_MS);
         #{} ->
             false
     end;

@@ -161,7 +161,7 @@ log_room({_Low, _}, ok) ->
 log_room(_, _) ->
     ok.
 
--spec keep(atom(), term()) -> ok.
+-spec keep(term(), term()) -> ok.
 keep(Key, Value) ->
     try ets:insert(?MODULE, {Key, Value}) of
         true -> ok
@@ -169,7 +169,7 @@ keep(Key, Value) ->
         error:badarg -> ok
     end.
 
--spec kept(atom(), Default) -> Default | term().
+-spec kept(term(), Default) -> Default | term().
 kept(Key, Default) ->
     try
         ets:lookup_element(?MODULE, Key, 2, Default)

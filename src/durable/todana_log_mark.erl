@@ -23,9 +23,9 @@
 -moduledoc false.
 
 -export([read/1, facts/1, write/2, forget/1]).
--export([keep/2, renew/1, stopped/1]).
+-export([keep/3, renew/2, stopped/2]).
 %% Processes
--export([renew_and_exit/1, do_and_exit/1]).
+-export([renew_and_exit/2, do_and_exit/1]).
 
 -export_type([facts/0]).
 
@@ -147,15 +147,15 @@ Notes this entry, which was applied, if the note is of an older one. An error if
 the note of an orderly stop is still there: a later start would believe it, and
 drop what was confirmed after it.
 """.
--spec keep(todana_data_dir:opened(), non_neg_integer()) ->
+-spec keep(todana_groups:id(), todana_data_dir:opened(), non_neg_integer()) ->
     ok | {error, {mark, Sentence :: string()}}.
-keep(#{server_dir := Server} = Opened, Applied) ->
+keep(Group, #{server_dir := Server} = Opened, Applied) ->
     ok = alone(fun() ->
         case is_of_stop(Server) of
             true -> synchronize(
-                Server, running(Opened, Applied), todana_disk:sync()
+                Server, running(Group, Opened, Applied), todana_disk:sync()
             );
-            false -> keep_alone(Opened, Applied)
+            false -> keep_alone(Group, Opened, Applied)
         end
     end),
     case is_of_stop(Server) of
@@ -184,8 +184,11 @@ cannot_replace(Server) ->
         "first write, and cannot be: ~ts", [file(Server), Why]
     )).
 
--spec keep_alone(todana_data_dir:opened(), non_neg_integer()) -> ok.
-keep_alone(#{class_dir := Class, server_dir := Server} = Opened, Applied) ->
+-spec keep_alone(
+    todana_groups:id(), todana_data_dir:opened(), non_neg_integer()
+) -> ok.
+keep_alone(Group, Opened, Applied) ->
+    #{class_dir := Class, server_dir := Server} = Opened,
     Noted = todana_group_notes:kept(?NOTED, 0),
     Behind = max(todana_group_notes:last_index(), newest(Class) - 1),
     OnDisk = todana_disk:on_disk(Opened, Applied),
@@ -193,10 +196,10 @@ keep_alone(#{class_dir := Class, server_dir := Server} = Opened, Applied) ->
     if
         IsDue, Applied > Behind ->
             synchronize(
-                Server, running(Opened, Applied), todana_disk:sync()
+                Server, running(Group, Opened, Applied), todana_disk:sync()
             );
         Noted > 0, OnDisk > Noted ->
-            Facts = running(Opened, OnDisk),
+            Facts = running(Group, Opened, OnDisk),
             noted(Facts, write_in_place(
                 Server, Facts, fun(_Fd) -> ok end
             ));
@@ -204,33 +207,36 @@ keep_alone(#{class_dir := Class, server_dir := Server} = Opened, Applied) ->
             ok
     end.
 
--spec running(todana_data_dir:opened(), non_neg_integer()) -> facts().
-running(Opened, Index) ->
-    #{index => Index, term => term(Opened, Index), is_final => false}.
+-spec running(
+    todana_groups:id(), todana_data_dir:opened(), non_neg_integer()
+) -> facts().
+running(Group, Opened, Index) ->
+    #{index => Index, term => term(Group, Opened, Index), is_final => false}.
 
 %% Only other members have use for it.
--spec term(todana_data_dir:opened(), non_neg_integer()) -> non_neg_integer().
-term(#{cluster := none}, _Index) -> 0;
-term(#{}, Index) -> todana_log_terms:term_at(Index).
+-spec term(todana_groups:id(), todana_data_dir:opened(), non_neg_integer()) ->
+    non_neg_integer().
+term(_Group, #{cluster := none}, _Index) -> 0;
+term(Group, #{}, Index) -> todana_log_terms:term_at(Group, Index).
 
 -doc "The same in a process of its own, unless that of the last call runs.".
--spec renew(todana_data_dir:opened()) -> ok.
-renew(Opened) ->
+-spec renew(todana_groups:id(), todana_data_dir:opened()) -> ok.
+renew(Group, Opened) ->
     _ = whereis(?KEEPER) =:= undefined andalso
-        spawn(?MODULE, renew_and_exit, [Opened]),
+        spawn(?MODULE, renew_and_exit, [Group, Opened]),
     ok.
 
--spec renew_and_exit(todana_data_dir:opened()) -> ok.
-renew_and_exit(Opened) ->
+-spec renew_and_exit(todana_groups:id(), todana_data_dir:opened()) -> ok.
+renew_and_exit(Group, Opened) ->
     try
         true = register(?KEEPER, self()),
-        Applied = on_disk(Opened),
+        Applied = on_disk(Group, Opened),
         Looked = {Applied, todana_disk:on_disk(Opened, Applied)},
         case todana_group_notes:kept(?LOOKED, none) of
             Looked ->
                 ok;
             _ ->
-                ok = keep_alone(Opened, Applied),
+                ok = keep_alone(Group, Opened, Applied),
                 todana_group_notes:keep(?LOOKED, Looked)
         end
     catch
@@ -239,23 +245,25 @@ renew_and_exit(Opened) ->
     end.
 
 -doc "Notes the last entry. The log has ended, and is on disk.".
--spec stopped(todana_data_dir:opened()) -> ok.
-stopped(#{class_dir := Class, server_dir := Server, cluster := none}) ->
+-spec stopped(todana_groups:id(), todana_data_dir:opened()) -> ok.
+stopped(Group, #{cluster := none} = Opened) ->
+    #{class_dir := Class, server_dir := Server} = Opened,
     alone(fun() ->
-        Applied = todana_nif:group_applied(),
+        Applied = todana_nif:group_applied(Group),
         Last = max(Applied, todana_group_notes:kept(?NOTED, 0)),
         Facts = #{index => Last, term => 0, is_final => true},
         synchronize(Server, Facts, todana_disk_sync:sync_files(Class, 0))
     end);
 %% Its log has ended, and it cannot be asked any more.
-stopped(#{}) ->
+stopped(_Group, #{}) ->
     ok.
 
 %% The last entry that was applied is on disk, unless other members have
 %% confirmed it first.
--spec on_disk(todana_data_dir:opened()) -> non_neg_integer().
-on_disk(#{cluster := none}) -> todana_nif:group_applied();
-on_disk(#{}) -> todana_members:confirmed().
+-spec on_disk(todana_groups:id(), todana_data_dir:opened()) ->
+    non_neg_integer().
+on_disk(Group, #{cluster := none}) -> todana_nif:group_applied(Group);
+on_disk(Group, #{}) -> todana_members:confirmed(Group).
 
 %% Writes it so that the note itself is on disk, if the entry is.
 -spec synchronize(file:filename(), facts(), ok | {error, term()}) -> ok.

@@ -7,17 +7,18 @@
 %% confirmed entries. That cannot happen unless a member has forgotten what it
 %% had confirmed: its log was cut, or replaced by an older copy.
 %%
-%% A row of the notes has all of it, so that a reader sees one moment. A node
-%% changes it with each entry, and its term a few times in its life.
+%% A row of the notes has all of it for a group, so that a reader sees one
+%% moment. A node changes it with each entry, and its term a few times in its
+%% life.
 -module(todana_log_terms).
 -moduledoc false.
 
--export([begin_anew/2, applied/2, ranges/0, term_at/1, first_conflict/2]).
+-export([begin_anew/3, applied/3, ranges/1, term_at/2, first_conflict/2]).
 
 -export_type([range/0]).
 
 -define(TABLE, todana_group_notes).
--define(ROW, log_terms).
+-define(ROW(Group), {log_terms, Group}).
 %% Earlier ones are forgotten.
 -define(RANGES_MAX, 64).
 
@@ -27,39 +28,42 @@
 }.
 
 -doc "The records are those at this entry, which had this term; 0 and 0: none.".
--spec begin_anew(non_neg_integer(), non_neg_integer()) -> ok.
-begin_anew(Index, Term) -> insert(Term, Index, Index, []).
+-spec begin_anew(todana_groups:id(), non_neg_integer(), non_neg_integer()) ->
+    ok.
+begin_anew(Group, Index, Term) -> insert(Group, Term, Index, Index, []).
 
 -spec insert(
-    non_neg_integer(), non_neg_integer(), non_neg_integer(), [range()]
+    todana_groups:id(), non_neg_integer(), non_neg_integer(),
+    non_neg_integer(), [range()]
 ) -> ok.
-insert(Term, First, Last, Older) ->
-    true = ets:insert(?TABLE, {?ROW, Term, First, Last, Older}),
+insert(Group, Term, First, Last, Older) ->
+    true = ets:insert(?TABLE, {?ROW(Group), Term, First, Last, Older}),
     ok.
 
 -doc "This entry was applied. Called in the process that applies the log.".
--spec applied(pos_integer(), non_neg_integer()) -> ok.
-applied(Index, Term) ->
-    case ets:lookup(?TABLE, ?ROW) of
+-spec applied(todana_groups:id(), pos_integer(), non_neg_integer()) -> ok.
+applied(Group, Index, Term) ->
+    Row = ?ROW(Group),
+    case ets:lookup(?TABLE, Row) of
         [{_, Term, _, _, _}] ->
-            true = ets:update_element(?TABLE, ?ROW, {4, Index}),
+            true = ets:update_element(?TABLE, Row, {4, Index}),
             ok;
         [{_, _, _, 0, _}] ->
-            insert(Term, Index, Index, []);
+            insert(Group, Term, Index, Index, []);
         %% A leader begins its term with an entry of its own, which no machine
         %% sees.
         [{_, Before, First, Last, Older}] ->
-            insert(Term, max(Last + 1, Index - 1), Index, lists:sublist(
+            insert(Group, Term, max(Last + 1, Index - 1), Index, lists:sublist(
                 [{Before, First, Last} | Older], ?RANGES_MAX
             ));
         [] ->
-            insert(Term, Index, Index, [])
+            insert(Group, Term, Index, Index, [])
     end.
 
 -doc "The terms of what was applied, from the oldest.".
--spec ranges() -> [range()].
-ranges() ->
-    try ets:lookup(?TABLE, ?ROW) of
+-spec ranges(todana_groups:id()) -> [range()].
+ranges(Group) ->
+    try ets:lookup(?TABLE, ?ROW(Group)) of
         [{_, Term, First, Last, Older}] when Last > 0 ->
             lists:reverse(Older, [{Term, First, Last}]);
         _ ->
@@ -69,9 +73,9 @@ ranges() ->
     end.
 
 -doc "The term of this entry, or 0 if it is not known.".
--spec term_at(non_neg_integer()) -> non_neg_integer().
-term_at(Index) ->
-    case [Term || {Term, First, Last} <- ranges(),
+-spec term_at(todana_groups:id(), non_neg_integer()) -> non_neg_integer().
+term_at(Group, Index) ->
+    case [Term || {Term, First, Last} <- ranges(Group),
                   First =< Index, Index =< Last] of
         [Term] -> Term;
         [] -> 0

@@ -1,20 +1,24 @@
-%% The members of the group, as Ra has them: who leads, who joins and leaves.
+%% The members of a group, as Ra has them: who leads, who joins and leaves.
 %%
 %% Each function says what is true now, or does one step; `todana_cluster' makes
 %% whole changes of them.
 -module(todana_members).
 -moduledoc false.
 
--export([leader/0, facts/0, is_elector/0, voters/1, known/0,
-         listed/0, connected/0, list/1, list/2, read_index/2, is_confirmed/0,
-         await/2, confirmed/0, written/0, log_end/0, votes/0]).
--export([command/1, ask/1, add/2, promote/2, remove/1]).
--export([elect/0, begin_election/0, transfer/1, force_alone/0, is_alone/0]).
+-export([leader/1, facts/1, is_elector/1, voters/2, known/1,
+         listed/1, connected/1, list/2, list/3, read_index/3, is_confirmed/1,
+         await/3, confirmed/1, written/1, log_end/1, votes/1]).
+%% Other nodes call it.
+-export([log_end/0]).
+-export([command/2, ask/2, add/3, promote/3, remove/2]).
+-export([elect/1, begin_election/1, transfer/2, force_alone/1, is_alone/1]).
 
 -export_type([leadership/0, member/0, failure/0]).
 
 %% A node that leads, and the term: it may lose the lead and win it back.
 -type leadership() :: {node(), Term :: non_neg_integer()}.
+
+-type group() :: todana_groups:id().
 
 -type member() :: #{
     node := node(),
@@ -35,9 +39,9 @@
 -define(CHANGE_PAUSE_MS, 100).
 
 -doc "The node that leads, as far as this node knows.".
--spec leader() -> node() | none.
-leader() ->
-    {Name, _} = todana_ra_server:address(),
+-spec leader(group()) -> node() | none.
+leader(Group) ->
+    {Name, _} = todana_ra_server:address(Group),
     case ra_leaderboard:lookup_leader(Name) of
         {_, Node} -> Node;
         undefined -> none
@@ -47,17 +51,17 @@ leader() ->
 What this node knows now, without asking a process: the leader, the term, the
 last entry that is committed, and the last one of this node's log.
 """.
--spec facts() -> #{
+-spec facts(group()) -> #{
     leader := leadership() | none,
     term := non_neg_integer(),
     committed := non_neg_integer(),
     last_index := non_neg_integer()
 }.
-facts() ->
-    Metrics = ra:key_metrics(todana_ra_server:address()),
+facts(Group) ->
+    Metrics = ra:key_metrics(todana_ra_server:address(Group)),
     #{
         leader =>
-            case {leader(), Metrics} of
+            case {leader(Group), Metrics} of
                 {none, _} -> none;
                 {Node, #{term := Term}} -> {Node, Term};
                 {_, #{}} -> none
@@ -68,9 +72,9 @@ facts() ->
     }.
 
 -doc "Whether this node follows a leader, and may vote for another one.".
--spec is_elector() -> boolean().
-is_elector() ->
-    case ra:key_metrics(todana_ra_server:address()) of
+-spec is_elector(group()) -> boolean().
+is_elector(Group) ->
+    case ra:key_metrics(todana_ra_server:address(Group)) of
         #{state := State, membership := voter} ->
             State =:= follower orelse State =:= await_condition;
         #{} ->
@@ -78,15 +82,16 @@ is_elector() ->
     end.
 
 -doc "Whether this node has a vote.".
--spec votes() -> boolean().
-votes() ->
-    #{membership := Membership} = ra:key_metrics(todana_ra_server:address()),
+-spec votes(group()) -> boolean().
+votes(Group) ->
+    Server = todana_ra_server:address(Group),
+    #{membership := Membership} = ra:key_metrics(Server),
     Membership =:= voter.
 
 -doc "The nodes that vote, as this node's server knows them.".
--spec voters(timeout()) -> {ok, [node()]} | failure().
-voters(TimeoutMs) ->
-    Server = todana_ra_server:address(),
+-spec voters(group(), timeout()) -> {ok, [node()]} | failure().
+voters(Group, TimeoutMs) ->
+    Server = todana_ra_server:address(Group),
     try ra_server_proc:local_state_query(Server, voters, TimeoutMs) of
         {ok, Voters, _} -> {ok, [Node || {_, Node} <- Voters]};
         Failure -> failure(Failure)
@@ -95,25 +100,25 @@ voters(TimeoutMs) ->
     end.
 
 -doc "The nodes of the members, as far as this node knows.".
--spec known() -> [node()].
-known() ->
-    case listed() of
+-spec known(group()) -> [node()].
+known(Group) ->
+    case listed(Group) of
         {ok, Nodes} -> Nodes;
         unknown -> [node()]
     end.
 
 -doc "Those of the other members that this node is connected to.".
--spec connected() -> [node()].
-connected() -> [N || N <- known(), lists:member(N, nodes())].
+-spec connected(group()) -> [node()].
+connected(Group) -> [N || N <- known(Group), lists:member(N, nodes())].
 
--doc "The same as `known/0`, unless this node does not know it now.".
--spec listed() -> {ok, [node()]} | unknown.
-listed() ->
-    {Name, _} = todana_ra_server:address(),
+-doc "The same as `known/1`, unless this node does not know it now.".
+-spec listed(group()) -> {ok, [node()]} | unknown.
+listed(Group) ->
+    {Name, _} = todana_ra_server:address(Group),
     Members =
         case ra_leaderboard:lookup_members(Name) of
             [_ | _] = Led -> Led;
-            _ -> own_members()
+            _ -> own_members(Group)
         end,
     case lists:sort([Node || {_, Node} <- Members]) of
         [] -> unknown;
@@ -122,9 +127,9 @@ listed() ->
 
 %% The servers of nodes, in the order in which Ra is to ask them. It waits for
 %% the answer of each for the whole time, and a node that hangs gives none.
--spec in_order([node()]) -> [ra:server_id()].
-in_order(Nodes) ->
-    Leader = leader(),
+-spec in_order(group(), [node()]) -> [ra:server_id()].
+in_order(Group, Nodes) ->
+    Leader = leader(Group),
     Order = fun(Node) ->
         if
             Node =:= Leader -> 0;
@@ -133,12 +138,12 @@ in_order(Nodes) ->
         end
     end,
     Sorted = lists:sort([{Order(Node), Node} || Node <- Nodes]),
-    [todana_ra_server:address(Node) || {_, Node} <- Sorted].
+    [todana_ra_server:address(Group, Node) || {_, Node} <- Sorted].
 
 %% Those in the log, while no leader is known.
--spec own_members() -> [ra:server_id()].
-own_members() ->
-    try ra:members({local, todana_ra_server:address()}, ?TIMEOUT_MS) of
+-spec own_members(group()) -> [ra:server_id()].
+own_members(Group) ->
+    try ra:members({local, todana_ra_server:address(Group)}, ?TIMEOUT_MS) of
         {ok, Members, _} -> Members;
         _ -> []
     catch
@@ -146,14 +151,15 @@ own_members() ->
     end.
 
 -doc "What the leader knows of the members. `Nodes' are asked who that is.".
--spec list([node()]) -> {ok, Leader :: node(), [member()]} | failure().
-list(Nodes) -> list(Nodes, ?TIMEOUT_MS).
+-spec list(group(), [node()]) ->
+    {ok, Leader :: node(), [member()]} | failure().
+list(Group, Nodes) -> list(Group, Nodes, ?TIMEOUT_MS).
 
 -doc "The same. Each node may take this time to answer.".
--spec list([node()], timeout()) ->
+-spec list(group(), [node()], timeout()) ->
     {ok, Leader :: node(), [member()]} | failure().
-list(Nodes, TimeoutMs) ->
-    Servers = in_order(Nodes),
+list(Group, Nodes, TimeoutMs) ->
+    Servers = in_order(Group, Nodes),
     try ra:members_info(Servers, TimeoutMs) of
         {ok, Members, {_, Leader}} ->
             {ok, Leader, [
@@ -188,20 +194,21 @@ The index that a read has to see to know everything that was acknowledged
 before the call. The leader asks a majority whether it still leads; no entry is
 written.
 """.
--spec read_index([node()], timeout()) -> {ok, non_neg_integer()} | failure().
-read_index(Nodes, TimeoutMs) ->
-    case leader() =:= node() andalso votes_alone() of
-        true -> own_index(TimeoutMs);
-        false -> confirmed_index(in_order(Nodes), TimeoutMs)
+-spec read_index(group(), [node()], timeout()) ->
+    {ok, non_neg_integer()} | failure().
+read_index(Group, Nodes, TimeoutMs) ->
+    case leader(Group) =:= node() andalso votes_alone(Group) of
+        true -> own_index(Group, TimeoutMs);
+        false -> confirmed_index(in_order(Group, Nodes), TimeoutMs)
     end.
 
 %% Nobody else can lead, so what is applied here, or being applied, is all there
 %% is; but for a server that has begun to read its log.
--spec own_index(timeout()) -> {ok, non_neg_integer()} | failure().
-own_index(TimeoutMs) ->
+-spec own_index(group(), timeout()) -> {ok, non_neg_integer()} | failure().
+own_index(Group, TimeoutMs) ->
     case todana_nif:durable_state() of
-        open -> {ok, todana_nif:group_answered()};
-        _ -> todana_ra_server:ask(TimeoutMs)
+        open -> {ok, todana_nif:group_answered(Group)};
+        _ -> todana_ra_server:ask(Group, TimeoutMs)
     end.
 
 -spec confirmed_index([ra:server_id()], timeout()) ->
@@ -216,9 +223,9 @@ confirmed_index(Servers, TimeoutMs) ->
     end.
 
 %% Ra would ask the members without a vote too, and wait for them.
--spec votes_alone() -> boolean().
-votes_alone() ->
-    case list([node()]) of
+-spec votes_alone(group()) -> boolean().
+votes_alone(Group) ->
+    case list(Group, [node()]) of
         {ok, Leader, Members} when Leader =:= node(), length(Members) > 1 ->
             [Leader] =:= [
                 Node
@@ -233,9 +240,9 @@ votes_alone() ->
 Whether a majority confirms what the leader knows, its last change of the
 members included.
 """.
--spec is_confirmed() -> boolean().
-is_confirmed() ->
-    case read_index(known(), ?TIMEOUT_MS) of
+-spec is_confirmed(group()) -> boolean().
+is_confirmed(Group) ->
+    case read_index(Group, known(Group), ?TIMEOUT_MS) of
         {ok, _} -> true;
         {error, _} -> false
     end.
@@ -243,36 +250,37 @@ is_confirmed() ->
 -doc """
 Returns when this node has applied this entry, or after this time.
 """.
--spec await(non_neg_integer(), non_neg_integer()) -> ok | {error, timeout}.
-await(Index, TimeoutMs) ->
-    case todana_nif:group_applied() of
+-spec await(group(), non_neg_integer(), non_neg_integer()) ->
+    ok | {error, timeout}.
+await(Group, Index, TimeoutMs) ->
+    case todana_nif:group_applied(Group) of
         Applied when Applied >= Index ->
             ok;
         _ when TimeoutMs =< 0 ->
             {error, timeout};
         _ ->
             timer:sleep(?POLL_MS),
-            await(Index, TimeoutMs - ?POLL_MS)
+            await(Group, Index, TimeoutMs - ?POLL_MS)
     end.
 
 -doc """
 An entry that is confirmed and on disk here. A member applies entries before its
 own disk has them.
 """.
--spec confirmed() -> non_neg_integer().
-confirmed() ->
+-spec confirmed(group()) -> non_neg_integer().
+confirmed(Group) ->
     %% In this order: Ra lowers the other one before it applies an entry that
     %% replaces one on disk.
-    Applied = todana_nif:group_applied(),
-    case ra:key_metrics(todana_ra_server:address()) of
+    Applied = todana_nif:group_applied(Group),
+    case ra:key_metrics(todana_ra_server:address(Group)) of
         #{last_written_index := Written} -> max(0, min(Applied, Written));
         #{} -> 0
     end.
 
 -doc "The last entry of this node's log that is on its disk.".
--spec written() -> non_neg_integer().
-written() ->
-    case ra:key_metrics(todana_ra_server:address()) of
+-spec written(group()) -> non_neg_integer().
+written(Group) ->
+    case ra:key_metrics(todana_ra_server:address(Group)) of
         #{last_written_index := Written, snapshot_index := Snapshot} ->
             lists:max([0, Written, Snapshot]);
         #{} ->
@@ -283,10 +291,10 @@ written() ->
 The term and the number of the last entry of this node's log, confirmed or not.
 Without a leader, a member has applied less than it has.
 """.
--spec log_end() ->
+-spec log_end(group()) ->
     {Term :: non_neg_integer(), Index :: non_neg_integer()} | unknown.
-log_end() ->
-    try ra:member_overview(todana_ra_server:address(), ?TIMEOUT_MS) of
+log_end(Group) ->
+    try ra:member_overview(todana_ra_server:address(Group), ?TIMEOUT_MS) of
         {ok, #{log := #{last_term := Term, last_index := Index}}, _} ->
             {Term, Index};
         _ ->
@@ -295,62 +303,70 @@ log_end() ->
         _:_ -> unknown
     end.
 
+-doc "That of the first group. Other nodes call it.".
+-spec log_end() ->
+    {Term :: non_neg_integer(), Index :: non_neg_integer()} | unknown.
+log_end() -> log_end(todana_groups:first()).
+
 -doc """
 Adds a server that has been started and is empty, without a vote. Adding it
 again is no error.
 """.
--spec add(node(), UId :: binary()) -> ok | failure().
-add(Node, UId) -> change_vote(Node, UId, non_voter).
+-spec add(group(), node(), UId :: binary()) -> ok | failure().
+add(Group, Node, UId) -> change_vote(Group, Node, UId, non_voter).
 
 -doc "Gives a member a vote, once it has what the log has now.".
--spec promote(node(), UId :: binary()) -> ok | failure().
-promote(Node, UId) -> change_vote(Node, UId, promotable).
+-spec promote(group(), node(), UId :: binary()) -> ok | failure().
+promote(Group, Node, UId) -> change_vote(Group, Node, UId, promotable).
 
--spec change_vote(node(), binary(), non_voter | promotable) -> ok | failure().
-change_vote(Node, UId, Membership) ->
-    Id = todana_ra_server:address(Node),
+-spec change_vote(group(), node(), binary(), non_voter | promotable) ->
+    ok | failure().
+change_vote(Group, Node, UId, Membership) ->
+    Id = todana_ra_server:address(Group, Node),
     New = #{id => Id, membership => Membership, uid => UId},
-    case change(fun(Servers) -> ra:add_member(Servers, New, ?TIMEOUT_MS) end) of
+    Add = fun(Servers) -> ra:add_member(Servers, New, ?TIMEOUT_MS) end,
+    case change(Group, Add) of
         {error, already_member} -> ok;
         Result -> Result
     end.
 
 -doc "Removes a member, which may be down. Removing it again is no error.".
--spec remove(node()) -> ok | failure().
-remove(Node) ->
-    Id = todana_ra_server:address(Node),
+-spec remove(group(), node()) -> ok | failure().
+remove(Group, Node) ->
+    Id = todana_ra_server:address(Group, Node),
     Remove = fun(Servers) -> ra:remove_member(Servers, Id, ?TIMEOUT_MS) end,
-    case change(Remove) of
+    case change(Group, Remove) of
         {error, not_member} -> ok;
         Result -> Result
     end.
 
--spec change(fun(([ra:server_id()]) -> term())) -> ok | failure().
-change(Call) -> change(Call, ?CHANGE_ATTEMPTS).
+-spec change(group(), fun(([ra:server_id()]) -> term())) -> ok | failure().
+change(Group, Call) -> change(Group, Call, ?CHANGE_ATTEMPTS).
 
 %% A new leader, and one that makes another change, permit none for a moment.
--spec change(fun(([ra:server_id()]) -> term()), non_neg_integer()) ->
+-spec change(group(), fun(([ra:server_id()]) -> term()), non_neg_integer()) ->
     ok | failure().
-change(Call, Left) ->
-    case todana_data_dir:opened() of
+change(Group, Call, Left) ->
+    case todana_groups:opened(Group) of
         #{forced := true} -> {error, forced};
-        #{} -> change(Call, in_order(known()), Left)
+        #{} -> change(Group, Call, in_order(Group, known(Group)), Left)
     end.
 
 -spec change(
-    fun(([ra:server_id()]) -> term()), [ra:server_id()], non_neg_integer()
+    group(), fun(([ra:server_id()]) -> term()), [ra:server_id()],
+    non_neg_integer()
 ) -> ok | failure().
-change(Call, Servers, Left) ->
+change(Group, Call, Servers, Left) ->
     try Call(Servers) of
         {ok, _, _} ->
             %% The leader has only appended it.
-            case is_confirmed() of
+            case is_confirmed(Group) of
                 true -> ok;
                 false -> {error, unconfirmed}
             end;
         {error, cluster_change_not_permitted} when Left > 0 ->
             timer:sleep(?CHANGE_PAUSE_MS),
-            change(Call, Left - 1);
+            change(Group, Call, Left - 1);
         Failure ->
             failure(Failure)
     catch
@@ -358,17 +374,17 @@ change(Call, Servers, Left) ->
     end.
 
 -doc "Has the machines of all members apply a command.".
--spec command(term()) -> ok | failure().
-command(Command) ->
-    case ask(Command) of
+-spec command(group(), term()) -> ok | failure().
+command(Group, Command) ->
+    case ask(Group, Command) of
         {ok, _} -> ok;
         Failure -> Failure
     end.
 
 -doc "The same, with the answer of the leader's.".
--spec ask(term()) -> {ok, term()} | failure().
-ask(Command) ->
-    Servers = in_order(known()),
+-spec ask(group(), term()) -> {ok, term()} | failure().
+ask(Group, Command) ->
+    Servers = in_order(Group, known(Group)),
     try ra:process_command(Servers, Command, ?TIMEOUT_MS) of
         {ok, Answer, _} -> {ok, Answer};
         Failure -> failure(Failure)
@@ -377,9 +393,9 @@ ask(Command) ->
     end.
 
 -doc "Has this node ask the others for their votes.".
--spec elect() -> ok | failure().
-elect() ->
-    try ra:trigger_election(todana_ra_server:address(), ?TIMEOUT_MS) of
+-spec elect(group()) -> ok | failure().
+elect(Group) ->
+    try ra:trigger_election(todana_ra_server:address(Group), ?TIMEOUT_MS) of
         ok -> ok
     catch
         exit:Reason -> {error, Reason}
@@ -389,11 +405,11 @@ elect() ->
 Makes the only member of a group its leader at once. Several decide by
 themselves: an election would end the work of the one that leads.
 """.
--spec begin_election() -> ok.
-begin_election() ->
-    case known() of
+-spec begin_election(group()) -> ok.
+begin_election(Group) ->
+    case known(Group) of
         [Node] when Node =:= node() ->
-            Server = todana_ra_server:address(),
+            Server = todana_ra_server:address(Group),
             try ra:trigger_election(Server, 1_000) catch _:_ -> ok end;
         _ ->
             ok
@@ -403,19 +419,19 @@ begin_election() ->
 Has another member lead, which must have the whole log. The leader confirms
 nothing until the other one leads, so that one must answer first.
 """.
--spec transfer(node()) -> ok | failure().
-transfer(Node) ->
+-spec transfer(group(), node()) -> ok | failure().
+transfer(Group, Node) ->
     case lists:member(Node, [node() | nodes()]) andalso
-        ra:ping(todana_ra_server:address(Node), ?PING_TIMEOUT_MS)
+        ra:ping(todana_ra_server:address(Group, Node), ?PING_TIMEOUT_MS)
     of
-        {pong, _} -> begin_transfer(Node);
+        {pong, _} -> begin_transfer(Group, Node);
         _ -> {error, {silent, Node}}
     end.
 
--spec begin_transfer(node()) -> ok | failure().
-begin_transfer(Node) ->
-    Own = todana_ra_server:address(),
-    Other = todana_ra_server:address(Node),
+-spec begin_transfer(group(), node()) -> ok | failure().
+begin_transfer(Group, Node) ->
+    Own = todana_ra_server:address(Group),
+    Other = todana_ra_server:address(Group, Node),
     try ra:transfer_leadership(Own, Other, ?TIMEOUT_MS) of
         ok -> ok;
         already_leader -> ok;
@@ -425,9 +441,9 @@ begin_transfer(Node) ->
     end.
 
 -doc "Whether this node is the only member, by its last snapshot, too.".
--spec is_alone() -> boolean().
-is_alone() ->
-    Own = todana_ra_server:address(),
+-spec is_alone(group()) -> boolean().
+is_alone(Group) ->
+    Own = todana_ra_server:address(Group),
     try ra:member_overview(Own, ?TIMEOUT_MS) of
         {ok, #{
             cluster := #{Own := _} = Cluster,
@@ -442,9 +458,9 @@ is_alone() ->
     end.
 
 -doc "Makes this node the only member. What it does not have is lost.".
--spec force_alone() -> ok | failure().
-force_alone() ->
-    Server = todana_ra_server:address(),
+-spec force_alone(group()) -> ok | failure().
+force_alone(Group) ->
+    Server = todana_ra_server:address(Group),
     try ra_server_proc:force_shrink_members_to_current_member(Server) of
         ok -> ra:trigger_election(Server);
         Failure -> failure(Failure)

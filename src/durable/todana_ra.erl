@@ -8,8 +8,8 @@
 -module(todana_ra).
 -moduledoc false.
 
--export([start_application/0, start/2, stop/1]).
--export([write_config/3]).
+-export([start_application/0, start/3, stop/2]).
+-export([write_config/4]).
 
 -export_type([guard/0]).
 
@@ -30,19 +30,21 @@
 Starts what is missing. Returns when the snapshot has been loaded. All files are
 verified before, unless Ra's system runs and may be changing them.
 """.
--spec start(todana_data_dir:opened(), guard()) -> ok | {error, term()}.
-start(#{class_dir := Class} = Opened, #{check := Check, stays := Stays}) ->
+-spec start(todana_groups:id(), todana_data_dir:opened(), guard()) ->
+    ok | {error, term()}.
+start(Group, #{class_dir := Class} = Opened, Guard) ->
+    #{check := Check, stays := Stays} = Guard,
     Steps = [
         fun() -> start_application() end,
-        fun() -> check(Opened, Check) end,
+        fun() -> check(Group, Opened, Check) end,
         fun() -> todana_ra_system:start(Opened) end,
         %% A server that was stopped as an older copy does not vote again.
         fun() -> Stays(Opened) end,
-        fun() -> start_server(Opened) end,
+        fun() -> start_server(Group, Opened) end,
         fun() -> Stays(Opened) end
     ],
     case run(Steps) of
-        ok -> todana_members:begin_election();
+        ok -> todana_members:begin_election(Group);
         %% Ra keeps its reason to itself, but for the crash reports.
         {error, {server, _} = Reason} -> {error, file_or(Reason, Class)};
         {error, {system, _} = Reason} -> {error, file_or(Reason, Class)};
@@ -66,9 +68,9 @@ run([Step | Steps]) ->
     end.
 
 -doc "Stops the server and its system. The log is on disk when this returns.".
--spec stop(todana_data_dir:durability()) -> ok.
-stop(Durability) ->
-    ok = todana_ra_server:stop(Durability),
+-spec stop(todana_groups:id(), todana_data_dir:durability()) -> ok.
+stop(Group, Durability) ->
+    ok = todana_ra_server:stop(Group, Durability),
     try todana_ra_system:stop(Durability) catch _:_ -> ok end.
 
 -doc """
@@ -104,10 +106,10 @@ quiet() ->
 
 %% Once the system runs, its files belong to it.
 -spec check(
-    todana_data_dir:opened(),
+    todana_groups:id(), todana_data_dir:opened(),
     fun((todana_data_dir:opened()) -> ok | {error, term()})
 ) -> ok | {error, term()}.
-check(#{durability := Durability} = Opened, Check) ->
+check(Group, #{durability := Durability} = Opened, Check) ->
     case todana_ra_system:is_running(Durability) of
         true ->
             ok;
@@ -115,7 +117,7 @@ check(#{durability := Durability} = Opened, Check) ->
             %% It may have failed, and be about to start again.
             ok = todana_ra_system:stop(Durability),
             ok = todana_flush_guard:end_writer(),
-            {Name, _} = Server = todana_ra_server:address(),
+            {Name, _} = Server = todana_ra_server:address(Group),
             ok = todana_ra_system:await_end(Durability, Name),
             ok = todana_heartbeats:adapt(Opened),
             maybe
@@ -126,16 +128,20 @@ check(#{durability := Durability} = Opened, Check) ->
 
 %% ---------------------------------------------------------------- server ---
 
--spec start_server(todana_data_dir:opened()) -> ok | {error, term()}.
-start_server(#{durability := Durability, has_group := true}) ->
+-spec start_server(todana_groups:id(), todana_data_dir:opened()) ->
+    ok | {error, term()}.
+start_server(Group, #{durability := Durability, has_group := true}) ->
     System = todana_ra_system:name(Durability),
-    already(ra:restart_server(System, todana_ra_server:address()));
-start_server(#{
+    already(ra:restart_server(System, todana_ra_server:address(Group)));
+start_server(Group, #{
     durability := Durability, uid := UId, class_dir := Class,
     server_dir := Directory
 } = Opened) ->
     System = todana_ra_system:name(Durability),
-    Config = config(todana_ra_server:address(), UId, membership(Opened)),
+    Config = config(
+        Group, todana_ra_server:address(Group), UId,
+        membership(Group, Opened)
+    ),
     case already(ra:start_server(System, Config)) of
         ok ->
             %% From here on `check' insists on what must not be lost.
@@ -149,9 +155,10 @@ start_server(#{
     end.
 
 -spec config(
-    ra:server_id(), binary(), {[ra:server_id()], voter | non_voter}
+    todana_groups:id(), ra:server_id(), binary(),
+    {[ra:server_id()], voter | non_voter}
 ) -> map().
-config({Name, _} = Id, UId, {Members, Membership}) ->
+config(Group, {Name, _} = Id, UId, {Members, Membership}) ->
     #{
         id => Id,
         uid => UId,
@@ -168,28 +175,32 @@ config({Name, _} = Id, UId, {Members, Membership}) ->
         },
         install_snap_rpc_timeout => 1_800_000,
         await_condition_timeout => ?AWAIT_MS_MAX,
-        machine => {module, todana_machine, #{}}
+        %% Ra writes it to a file and reads it again, so its values are atoms,
+        %% integers and binaries.
+        machine => {module, todana_machine, #{group => Group}}
     }.
 
 -doc """
 Writes Ra's file about a server that is the only member of its group, as Ra does
 when it starts one for the first time.
 """.
--spec write_config(file:filename(), string(), ra:server_id()) ->
+-spec write_config(
+    todana_groups:id(), file:filename(), string(), ra:server_id()
+) ->
     ok | {error, file:posix() | badarg | terminated | system_limit}.
-write_config(Server, UId, Id) ->
-    Config = config(Id, list_to_binary(UId), {[Id], voter}),
+write_config(Group, Server, UId, Id) ->
+    Config = config(Group, Id, list_to_binary(UId), {[Id], voter}),
     todana_small_file:replace(
         filename:join(Server, "config"), io_lib:format("~0p.~n", [Config])
     ).
 
 %% A node that joins has no vote until the others give it one.
--spec membership(todana_data_dir:opened()) ->
+-spec membership(todana_groups:id(), todana_data_dir:opened()) ->
     {[ra:server_id()], voter | non_voter}.
-membership(#{joining := []}) ->
-    {[todana_ra_server:address()], voter};
-membership(#{joining := Nodes}) ->
-    {[todana_ra_server:address(Node) || Node <- Nodes], non_voter}.
+membership(Group, #{joining := []}) ->
+    {[todana_ra_server:address(Group)], voter};
+membership(Group, #{joining := Nodes}) ->
+    {[todana_ra_server:address(Group, Node) || Node <- Nodes], non_voter}.
 
 -spec already(ok | {error, term()}) -> ok | {error, term()}.
 already({error, {already_started, _}}) -> ok;

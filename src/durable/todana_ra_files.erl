@@ -22,14 +22,14 @@ prepare(_Server, #{has_group := false, class_dir := Directory}) ->
         {error, Reason} ->
             {error, {unusable, Directory, file:format_error(Reason)}}
     end;
-prepare({Name, _Node}, Opened) ->
+prepare({Name, _Node} = Id, Opened) ->
     #{
         class_dir := Directory, server_dir := Server, uid := UId,
         durability := Durability
     } = Opened,
     maybe
         ok ?= check_config(Server),
-        ok ?= todana_adopt:server(Opened),
+        ok ?= todana_adopt:server(Id, Opened),
         %% Ra finds damage only after it has changed files: it deletes the log
         %% before a snapshot, and copies entries to the newest segment.
         ok ?= todana_log_missing:are_whole(Server),
@@ -77,10 +77,12 @@ check_config(Server) ->
     case todana_small_file:read_terms(Config) of
         {ok, [#{
             uid := UId, id := {Name, _}, initial_members := [_ | _],
-            cluster_name := Name, machine := {module, todana_machine, #{}},
+            cluster_name := Name, machine := {module, todana_machine, Machine},
             log_init_args := #{uid := UId, snapshot_module := todana_snapshot}
-        } = Terms]} ->
-            case todana_ra_system:is_server(Name) of
+        } = Terms]} when is_map(Machine) ->
+            case todana_ra_system:is_server(Name) andalso
+                lists:member(todana_machine:group(Machine), todana_groups:ids())
+            of
                 true -> check_members(Config, Terms);
                 false -> {error, foreign(Config)}
             end;

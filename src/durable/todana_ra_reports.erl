@@ -52,8 +52,17 @@ stop_if(false) -> ignore.
 -spec is_stop_of_group(term()) -> boolean().
 is_stop_of_group({report, #{report := [_ | _] = Facts}}) ->
     Supervisor = proplists:get_value(supervisor, Facts),
-    {Supervisor, proplists:get_value(reason, Facts)} =:=
-        {{local, todana_durable_sup}, shutdown};
+    proplists:get_value(reason, Facts) =:= shutdown andalso
+        lists:member(Supervisor, [
+            {local, Name}
+         || Name <- [
+                todana_durable_sup
+             | [
+                    todana_groups:name(todana_group_sup, Group)
+                 || Group <- todana_groups:ids()
+                ]
+            ]
+        ]);
 is_stop_of_group(_Message) ->
     false.
 

@@ -1,45 +1,48 @@
-%% The group's server: the process of Ra that keeps this node's part of the log.
+%% The server of a group: the process of Ra that keeps this node's part of its
+%% log.
 %%
 %% It has the same name on every node.
 -module(todana_ra_server).
 -moduledoc false.
 
--export([address/0, address/1, is_running/0, stop/0, stop/1]).
--export([ask/1, pipeline/1, pipeline/3, in_flight_max/0]).
+-export([address/1, address/2, is_running/1, stop/1, stop/2]).
+-export([ask/2, pipeline/2, pipeline/4, in_flight_max/0]).
 
 %% `todana_log_tail' depends on it: what is behind more batches is confirmed.
 -define(IN_FLIGHT_MAX, 4).
 
 -doc "Its address on this node.".
--spec address() -> ra:server_id().
-address() -> address(node()).
+-spec address(todana_groups:id()) -> ra:server_id().
+address(Group) -> address(Group, node()).
 
 -doc "Its address on a node.".
--spec address(node()) -> ra:server_id().
-address(Node) -> {name(), Node}.
+-spec address(todana_groups:id(), node()) -> ra:server_id().
+address(Group, Node) -> {name(Group), Node}.
 
--spec name() -> atom().
-name() -> todana_data_dir:server().
+%% Also while the node uses no directory.
+-spec name(todana_groups:id()) -> atom().
+name(_Group) -> todana_data_dir:server().
 
--spec is_running() -> boolean().
-is_running() -> whereis(name()) =/= undefined.
+-spec is_running(todana_groups:id()) -> boolean().
+is_running(Group) -> whereis(name(Group)) =/= undefined.
 
 -doc "Stops it. It takes part in nothing when this returns.".
--spec stop() -> ok.
-stop() ->
-    #{durability := Durability} = todana_data_dir:opened(),
-    stop(Durability).
+-spec stop(todana_groups:id()) -> ok.
+stop(Group) ->
+    #{durability := Durability} = todana_groups:opened(Group),
+    stop(Group, Durability).
 
--spec stop(todana_data_dir:durability()) -> ok.
-stop(Durability) ->
+-spec stop(todana_groups:id(), todana_data_dir:durability()) -> ok.
+stop(Group, Durability) ->
     System = todana_ra_system:name(Durability),
-    _ = try ra:stop_server(System, address()) catch _:_ -> ok end,
+    _ = try ra:stop_server(System, address(Group)) catch _:_ -> ok end,
     ok.
 
 -doc "Waits until the group has applied a question; returns its entry.".
--spec ask(timeout()) -> {ok, pos_integer()} | {error, term()}.
-ask(TimeoutMs) ->
-    try ra:process_command(address(), ping, TimeoutMs) of
+-spec ask(todana_groups:id(), timeout()) ->
+    {ok, pos_integer()} | {error, term()}.
+ask(Group, TimeoutMs) ->
+    try ra:process_command(address(Group), ping, TimeoutMs) of
         {ok, {index, Index}, _} -> {ok, Index};
         {timeout, _} -> {error, timeout};
         {error, Reason} -> {error, Reason}
@@ -48,17 +51,17 @@ ask(TimeoutMs) ->
     end.
 
 -doc "Sends a command whose result nobody waits for.".
--spec pipeline(term()) -> ok.
-pipeline(Command) ->
-    ra:pipeline_command(address(), Command).
+-spec pipeline(todana_groups:id(), term()) -> ok.
+pipeline(Group, Command) ->
+    ra:pipeline_command(address(Group), Command).
 
 -doc """
 Sends a batch to the server of a node. The caller gets a `ra_event` that names
 the sequence.
 """.
--spec pipeline(node(), term(), integer()) -> ok.
-pipeline(Node, Command, Sequence) ->
-    ra:pipeline_command(address(Node), Command, Sequence, normal).
+-spec pipeline(todana_groups:id(), node(), term(), integer()) -> ok.
+pipeline(Group, Node, Command, Sequence) ->
+    ra:pipeline_command(address(Group, Node), Command, Sequence, normal).
 
 -doc "How many batches of a node are on their way at once.".
 -spec in_flight_max() -> pos_integer().

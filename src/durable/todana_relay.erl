@@ -13,7 +13,7 @@
 -module(todana_relay).
 -moduledoc false.
 
--export([new/0, is_allowed/0, may_mark/1, send/3]).
+-export([new/1, is_allowed/1, may_mark/2, send/4]).
 -export([add/4, is_empty/1, is_due/3, take/2, number/1, entry/1, combine/1]).
 -export([sent/4, in_flight/2, answer/3, forget/2, forget_old/2,
          forget_all/1]).
@@ -40,6 +40,7 @@
 -type owner() :: {pid(), pos_integer()}.
 
 -record(relay, {
+    group :: todana_groups:id(),
     %% In the order in which they came.
     waiting = queue:new() :: queue:queue({owner(), binary()}),
     bytes = 0 :: non_neg_integer(),
@@ -54,20 +55,21 @@
 }).
 -opaque relay() :: #relay{}.
 
--doc "Nothing waits.".
--spec new() -> relay().
-new() -> #relay{}.
+-doc "Nothing waits for the log of this group.".
+-spec new(todana_groups:id()) -> relay().
+new(Group) -> #relay{group = Group}.
 
 %% ---------------------------------------------------------------- member ---
 
 -doc "Whether all members read entries of several batches.".
--spec is_allowed() -> boolean().
-is_allowed() -> todana_formats:unasked() >= ?FORMAT.
+-spec is_allowed(todana_groups:id()) -> boolean().
+is_allowed(Group) -> todana_formats:unasked(Group) >= ?FORMAT.
 
 -doc "Gives a batch of the caller to the batcher of the node that leads.".
--spec send(node(), pos_integer(), binary()) -> ok.
-send(Leader, Sequence, Batch) ->
-    gen_server:cast({todana_batcher, Leader}, {batch, self(), Sequence, Batch}).
+-spec send(todana_groups:id(), node(), pos_integer(), binary()) -> ok.
+send(Group, Leader, Sequence, Batch) ->
+    Batcher = todana_groups:name(todana_batcher, Group),
+    gen_server:cast({Batcher, Leader}, {batch, self(), Sequence, Batch}).
 
 %% ---------------------------------------------------------------- leader ---
 
@@ -117,7 +119,8 @@ take(OwnBytes, Relay) ->
     relay(), non_neg_integer(), non_neg_integer(), [owner()], [binary()]
 ) -> {[owner()], [binary()], relay()}.
 take(#relay{waiting = Waiting} = Relay, Count, Sum, Owners, Batches) ->
-    case (Count =:= 0 orelse is_allowed()) andalso queue:out(Waiting) of
+    IsAllowed = Count =:= 0 orelse is_allowed(Relay#relay.group),
+    case IsAllowed andalso queue:out(Waiting) of
         {{value, {Owner, Batch}}, Rest} when
             Count =:= 0;
             Count < ?BATCHES_MAX, Sum + byte_size(Batch) =< ?BYTES_MAX
@@ -146,8 +149,9 @@ entry(Batches) -> combine(Batches).
 Whether this batch may be an entry of the format of several batches. Then those
 who read the log later know that all members read this format.
 """.
--spec may_mark(binary()) -> boolean().
-may_mark(Batch) -> byte_size(Batch) =< ?BYTES_MAX andalso is_allowed().
+-spec may_mark(todana_groups:id(), binary()) -> boolean().
+may_mark(Group, Batch) ->
+    byte_size(Batch) =< ?BYTES_MAX andalso is_allowed(Group).
 
 -doc "An entry of the format of several batches.".
 -spec combine([binary()]) -> binary().
@@ -169,10 +173,10 @@ Sends the answer of Ra about an entry to the owners of its batches. It is made
 of the number of a batch.
 """.
 -spec answer(integer(), fun((pos_integer()) -> term()), relay()) -> relay().
-answer(Number, Answer, #relay{sent = Sent} = Relay) ->
+answer(Number, Answer, #relay{group = Group, sent = Sent} = Relay) ->
     case maps:take(Number, Sent) of
         {{Owners, _}, Rest} ->
-            Server = todana_ra_server:address(),
+            Server = todana_ra_server:address(Group),
             _ = [
                 erlang:send(
                     Pid, {ra_event, Server, Answer(Sequence)}, [noconnect]

@@ -138,7 +138,9 @@ make({File, _, Facts} = Backup, Temporary) ->
         filename:join([Server, "snapshots", iolist_to_binary(Name)])
     ),
     Copy = todana_snapshot_files:temporary(Snapshot),
-    Id = {todana_data_dir:server(), node()},
+    %% A backup has the records of one group.
+    Group = todana_groups:first(),
+    Id = todana_ra_server:address(Group),
     Meta = #{
         index => Index, term => Term, machine_version => Version,
         cluster => #{Id => #{}}
@@ -152,7 +154,9 @@ make({File, _, Facts} = Backup, Temporary) ->
         ok ?= in_words(Snapshot,
                        todana_snapshot_files:write_meta(Snapshot, Meta)),
         ok ?= in_words(Snapshot, completed(Snapshot)),
-        ok ?= in_words(Server, todana_ra:write_config(Server, UId, Id)),
+        ok ?= in_words(Server, todana_ra:write_config(
+            Group, Server, UId, Id
+        )),
         ok ?= databases(Temporary, Databases),
         ok ?= in_words(Server, todana_small_file:sync_directory(
             filename:dirname(Server)

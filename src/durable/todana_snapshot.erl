@@ -29,6 +29,7 @@
 -define(PAUSE_PER_SLICE, 3).
 -define(PAUSE_MS_MAX, 10).
 
+-type handle() :: {handle, todana_groups:id(), pos_integer()}.
 -type directory() :: todana_snapshot_files:directory().
 -type accepting() :: {file:fd(), directory(), non_neg_integer()}.
 -type reading() :: {file:fd(), non_neg_integer(), non_neg_integer()}.
@@ -37,26 +38,26 @@
 
 %% The handle was taken inside `apply', and is found by the index.
 -spec prepare(ra_snapshot:meta() | non_neg_integer(),
-              todana_machine:state()) -> {handle, pos_integer()}.
-prepare(_Meta, {snapshot, Index}) -> {handle, Index}.
+              todana_machine:state()) -> handle().
+prepare(_Meta, {snapshot, Group, Index}) -> {handle, Group, Index}.
 
 %% In a worker process of Ra. A failure there is reported to the server, which
 %% deletes the directory and goes on without this snapshot.
--spec write(directory(), ra_snapshot:meta(), {handle, pos_integer()},
-            boolean()) -> {ok, non_neg_integer()} | {error, term()}.
-write(Directory, Meta, {handle, Index}, _Sync) ->
+-spec write(directory(), ra_snapshot:meta(), handle(), boolean()) ->
+    {ok, non_neg_integer()} | {error, term()}.
+write(Directory, Meta, {handle, Group, Index}, _Sync) ->
     ok = todana_group_notes:snapshot_began(Index),
     try
         ok = write_meta(Directory, Meta),
         File = native(temporary(Directory)),
-        write_slices(Index, File)
+        write_slices(Group, Index, File)
     of
         {ok, Bytes} -> {ok, Bytes};
         {error, Reason} -> failed(Index, Reason)
     catch
         Class:Reason:Stack -> failed(Index, {Class, Reason, Stack})
     after
-        todana_nif:group_snapshot_end(Index)
+        todana_nif:group_snapshot_end(Group, Index)
     end.
 
 -spec pause(non_neg_integer()) -> ok.
@@ -74,14 +75,14 @@ failed(Index, Reason) ->
     ok = todana_group_notes:snapshot_ended(Index, {error, Reason}),
     {error, Reason}.
 
--spec write_slices(pos_integer(), binary()) ->
+-spec write_slices(todana_groups:id(), pos_integer(), binary()) ->
     {ok, non_neg_integer()} | {error, term()}.
-write_slices(Index, File) ->
+write_slices(Group, Index, File) ->
     Before = erlang:monotonic_time(microsecond),
-    case todana_nif:group_snapshot_write(Index, File, ?SLICE_BYTES) of
+    case todana_nif:group_snapshot_write(Group, Index, File, ?SLICE_BYTES) of
         more ->
             ok = pause(erlang:monotonic_time(microsecond) - Before),
-            write_slices(Index, File);
+            write_slices(Group, Index, File);
         {done, Bytes} -> {ok, Bytes};
         {error, Sentence} -> {error, Sentence}
     end.
@@ -142,18 +143,29 @@ recover(Directory) ->
 load(Directory, Meta) ->
     File = data(Directory),
     %% A power failure may have come between the snapshot and its mark.
-    ok = bear(filename:dirname(filename:dirname(Directory))),
-    case todana_nif:group_restore(native(File)) of
+    ok = bear(server(Directory)),
+    Group = group(Directory),
+    case todana_nif:group_restore(Group, native(File)) of
         ok ->
             #{index := Index, term := Term} = Meta,
-            ok = todana_log_terms:begin_anew(Index, Term),
+            ok = todana_log_terms:begin_anew(Group, Index, Term),
             ok = found(Meta, File),
-            {ok, Meta, todana};
+            {ok, Meta, {group, Group}};
         {_, Sentence} ->
             todana_group_notes:refuse(
                 "~ts: ~ts", [Sentence, todana_log_remedy:words(Directory)]
             )
     end.
+
+%% The directory of the server, by that of one of its snapshots.
+-spec server(directory()) -> file:filename_all().
+server(Directory) -> filename:dirname(filename:dirname(Directory)).
+
+%% Ra gives this module directories only; the server's has the UId as its name.
+-spec group(directory()) -> todana_groups:id().
+group(Directory) ->
+    UId = unicode:characters_to_binary(filename:basename(server(Directory))),
+    todana_groups:of_uid(UId).
 
 -spec found(ra_snapshot:meta(), file:filename_all()) -> ok.
 found(#{index := Index}, File) ->

@@ -45,7 +45,7 @@ start_link() ->
 info() ->
     case {whereis(?MODULE), whereis(todana_sup)} of
         {Pid, _} when is_pid(Pid) ->
-            maps:without([gate], todana_group:info());
+            maps:without([gate], group_info());
         {undefined, undefined} ->
             #{state => failed, durability => none,
               reason => "the application todana does not run"};
@@ -55,15 +55,18 @@ info() ->
 
 %% It has ended, and is about to start again.
 -spec without_process(boolean()) -> map().
-without_process(true) -> todana_group:info();
+without_process(true) -> group_info();
 without_process(false) -> #{state => serving, durability => none}.
+
+-spec group_info() -> map().
+group_info() -> todana_group:info(todana_groups:first()).
 
 %% --------------------------------------------------------------- process ---
 
 -spec init([]) -> {ok, #state{}}.
 init([]) ->
     _ = process_flag(trap_exit, true),
-    #{data_dir := DataDir} = todana_data_dir:opened(),
+    #{data_dir := DataDir} = todana_groups:opened(todana_groups:first()),
     {Done, Last} = todana_nif:persistence_attach(self()),
     Acceptor = listen(DataDir),
     self() ! beat,
@@ -123,9 +126,9 @@ terminate(_Reason, #state{data_dir = DataDir}) ->
 
 -spec carry_out(request()) -> ok.
 carry_out(snapshot) ->
-    log(todana_snapshots:request());
+    log(todana_snapshots:request(todana_groups:first()));
 carry_out(waited_snapshot) ->
-    log(todana_snapshots:request_and_wait(infinity));
+    log(todana_snapshots:request_and_wait(todana_groups:first(), infinity));
 carry_out(sync) ->
     case todana_disk:sync() of
         ok ->
@@ -148,7 +151,7 @@ log({error, Reason}) ->
 
 -spec note(#state{}) -> #state{}.
 note(#state{data_dir = DataDir, waiting = Waiting} = State) ->
-    Info = todana_group:info(),
+    Info = group_info(),
     Snapshots = todana_group_notes:kept(snapshots, 0),
     Records = maps:get(records, Info, 0),
     New =

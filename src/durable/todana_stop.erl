@@ -7,7 +7,7 @@
 -module(todana_stop).
 -moduledoc false.
 
--export([prepare/1, is_worthwhile/1]).
+-export([prepare/2, is_worthwhile/1]).
 
 -export_type([facts/0]).
 
@@ -35,17 +35,17 @@
 }.
 
 -doc "Writes a snapshot, if that is worthwhile. The log accepts no writes.".
--spec prepare(todana_data_dir:opened()) -> ok.
-prepare(Opened) ->
+-spec prepare(todana_groups:id(), todana_data_dir:opened()) -> ok.
+prepare(Group, Opened) ->
     Facts = maps:merge(
-        maps:merge(todana_nif:group_info(), todana_disk:info()),
+        maps:merge(todana_nif:group_info(Group), todana_disk:info()),
         todana_group_notes:last_snapshot()
     ),
     case is_worthwhile(Facts) of
         true ->
             LimitMs = application:get_env(todana, stop_limit_ms, ?LIMIT_MS),
             EndMs = erlang:monotonic_time(millisecond) + LimitMs,
-            case snapshot(LimitMs) of
+            case snapshot(Group, LimitMs) of
                 ok ->
                     LeftMs = EndMs - erlang:monotonic_time(millisecond),
                     todana_log_trim:trim(Opened, max(0, LeftMs));
@@ -59,10 +59,10 @@ prepare(Opened) ->
             ok
     end.
 
--spec snapshot(non_neg_integer()) -> ok | {error, term()}.
-snapshot(TimeoutMs) ->
+-spec snapshot(todana_groups:id(), non_neg_integer()) -> ok | {error, term()}.
+snapshot(Group, TimeoutMs) ->
     Before = todana_group_notes:attempts(),
-    case todana_snapshots:request() of
+    case todana_snapshots:request(Group) of
         %% One was begun a moment ago.
         {error, busy} ->
             todana_group_notes:await_attempt(Before, TimeoutMs);

@@ -105,45 +105,45 @@
     unlock_file/1,
     disk_free/1,
     extend_file/2,
-    group_open/1,
-    group_close/0,
-    group_attach/1,
-    group_take/1,
-    group_take_dirty/1,
-    group_forget/1,
-    group_in_flight/0,
-    group_formats/0,
-    group_common_formats/2,
-    group_apply/4,
-    group_apply_dirty/4,
-    group_load/0,
-    group_applied/0,
-    group_answered/0,
-    group_read_attach/1,
-    group_read_begin/0,
-    group_read_answered/2,
-    group_read_failed/1,
-    group_read_several/1,
-    group_was_read/0,
-    group_copies/2,
+    group_open/2,
+    group_close/1,
+    group_attach/2,
+    group_take/2,
+    group_take_dirty/2,
+    group_forget/2,
+    group_in_flight/1,
+    group_formats/1,
+    group_common_formats/3,
+    group_apply/5,
+    group_apply_dirty/5,
+    group_load/1,
+    group_applied/1,
+    group_answered/1,
+    group_read_attach/2,
+    group_read_begin/1,
+    group_read_answered/3,
+    group_read_failed/2,
+    group_read_several/2,
+    group_was_read/1,
+    group_copies/3,
     cluster_topology/1,
-    group_skip/1,
-    group_reset/0,
-    group_restore/1,
-    group_gate/3,
-    group_snapshot/1,
-    group_snapshot_write/3,
-    group_snapshot_end/1,
-    group_tick/0,
-    group_clock/0,
-    group_clock_begin/1,
-    group_clock_follow/3,
-    group_clock_forget/0,
-    group_clock_early/1,
-    group_clock_correct/0,
-    group_set_time/2,
-    group_info/0,
-    group_digest/0,
+    group_skip/2,
+    group_reset/1,
+    group_restore/2,
+    group_gate/4,
+    group_snapshot/2,
+    group_snapshot_write/4,
+    group_snapshot_end/2,
+    group_tick/1,
+    group_clock/1,
+    group_clock_begin/2,
+    group_clock_follow/4,
+    group_clock_forget/1,
+    group_clock_early/2,
+    group_clock_correct/1,
+    group_set_time/3,
+    group_info/1,
+    group_digest/1,
     group_digest_next/1,
     snapshot_verify_header/1,
     snapshot_verify/1
@@ -154,12 +154,15 @@
 -export_type([
     table/0, key/0, form/0, misuse/0, server/0, snapshot/0, bound/0, stored/0,
     range/0, listener/0, topology/0, topology_node/0,
-    cause/0, order/0, figures/0, command_figures/0, loop_figures/0
+    cause/0, order/0, group/0, figures/0, command_figures/0, loop_figures/0
 ]).
 
 -type table() :: atom() | reference().
 -type key() :: term().
 -type server() :: reference().
+%% The number of a group: `todana_groups:id/0'. The functions `group_*' raise
+%% `badarg' if no group of this number is open.
+-type group() :: 0..63.
 -type listener() :: resp | resp_cluster | memcached | kyoto.
 -type topology() :: #{
     %% 40 hex digits.
@@ -649,156 +652,158 @@ disk_free(_) -> erlang:nif_error(not_loaded).
     ok | {error, Sentence :: binary()}.
 extend_file(_, _) -> erlang:nif_error(not_loaded).
 
--spec group_open(#{atom() => pos_integer() | auto}) ->
+-spec group_open(group(), #{atom() => pos_integer() | auto}) ->
     ok | no_durable_databases.
-group_open(_) -> erlang:nif_error(not_loaded).
+group_open(_, _) -> erlang:nif_error(not_loaded).
 
--spec group_close() -> ok.
-group_close() -> erlang:nif_error(not_loaded).
+-spec group_close(group()) -> ok.
+group_close(_) -> erlang:nif_error(not_loaded).
 
--spec group_attach(pid()) -> ok.
-group_attach(_) -> erlang:nif_error(not_loaded).
+-spec group_attach(group(), pid()) -> ok.
+group_attach(_, _) -> erlang:nif_error(not_loaded).
 
--spec group_take(InFlight :: non_neg_integer()) ->
+-spec group_take(group(), InFlight :: non_neg_integer()) ->
     {Sequence :: pos_integer(), binary()} | empty | long.
-group_take(_) -> erlang:nif_error(not_loaded).
+group_take(_, _) -> erlang:nif_error(not_loaded).
 
--spec group_take_dirty(InFlight :: non_neg_integer()) ->
+-spec group_take_dirty(group(), InFlight :: non_neg_integer()) ->
     {Sequence :: pos_integer(), binary()} | empty.
-group_take_dirty(_) -> erlang:nif_error(not_loaded).
+group_take_dirty(_, _) -> erlang:nif_error(not_loaded).
 
--spec group_forget(Sequence :: pos_integer()) -> ok.
-group_forget(_) -> erlang:nif_error(not_loaded).
+-spec group_forget(group(), Sequence :: pos_integer()) -> ok.
+group_forget(_, _) -> erlang:nif_error(not_loaded).
 
--spec group_in_flight() -> [Sequence :: pos_integer()].
-group_in_flight() -> erlang:nif_error(not_loaded).
+-spec group_in_flight(group()) -> [Sequence :: pos_integer()].
+group_in_flight(_) -> erlang:nif_error(not_loaded).
 
 -doc """
 The newest format of batches that this node reads; that all members read, which
 it writes for a command that needs it; and that it writes in any case.
 """.
--spec group_formats() ->
+-spec group_formats(group()) ->
     {
         Newest :: pos_integer(),
         Common :: pos_integer(),
         Unasked :: pos_integer()
     }.
-group_formats() -> erlang:nif_error(not_loaded).
+group_formats(_) -> erlang:nif_error(not_loaded).
 
--spec group_common_formats(pos_integer(), pos_integer()) -> ok.
-group_common_formats(_, _) -> erlang:nif_error(not_loaded).
+-spec group_common_formats(group(), pos_integer(), pos_integer()) -> ok.
+group_common_formats(_, _, _) -> erlang:nif_error(not_loaded).
 
 -spec group_apply(
-    binary(), Offset :: non_neg_integer(), Index :: pos_integer(),
+    group(), binary(), Offset :: non_neg_integer(), Index :: pos_integer(),
     TimeMs :: non_neg_integer()
 ) -> applied().
-group_apply(_, _, _, _) -> erlang:nif_error(not_loaded).
+group_apply(_, _, _, _, _) -> erlang:nif_error(not_loaded).
 
 -spec group_apply_dirty(
-    binary(), Offset :: non_neg_integer(), Index :: pos_integer(),
+    group(), binary(), Offset :: non_neg_integer(), Index :: pos_integer(),
     TimeMs :: non_neg_integer()
 ) -> applied().
-group_apply_dirty(_, _, _, _) -> erlang:nif_error(not_loaded).
+group_apply_dirty(_, _, _, _, _) -> erlang:nif_error(not_loaded).
 
--spec group_applied() -> non_neg_integer().
-group_applied() -> erlang:nif_error(not_loaded).
+-spec group_applied(group()) -> non_neg_integer().
+group_applied(_) -> erlang:nif_error(not_loaded).
 
--spec group_answered() -> non_neg_integer().
-group_answered() -> erlang:nif_error(not_loaded).
+-spec group_answered(group()) -> non_neg_integer().
+group_answered(_) -> erlang:nif_error(not_loaded).
 
--spec group_read_attach(pid()) -> ok.
-group_read_attach(_) -> erlang:nif_error(not_loaded).
+-spec group_read_attach(group(), pid()) -> ok.
+group_read_attach(_, _) -> erlang:nif_error(not_loaded).
 
--spec group_read_begin() -> Question :: pos_integer().
-group_read_begin() -> erlang:nif_error(not_loaded).
+-spec group_read_begin(group()) -> Question :: pos_integer().
+group_read_begin(_) -> erlang:nif_error(not_loaded).
 
 -spec group_read_answered(
-    Question :: pos_integer(), Index :: non_neg_integer()
+    group(), Question :: pos_integer(), Index :: non_neg_integer()
 ) -> ok.
-group_read_answered(_, _) -> erlang:nif_error(not_loaded).
+group_read_answered(_, _, _) -> erlang:nif_error(not_loaded).
 
--spec group_read_failed(Question :: pos_integer()) -> boolean().
-group_read_failed(_) -> erlang:nif_error(not_loaded).
+-spec group_read_failed(group(), Question :: pos_integer()) -> boolean().
+group_read_failed(_, _) -> erlang:nif_error(not_loaded).
 
 -doc "What clients learn about the cluster from now on.".
 -spec cluster_topology(topology() | none) -> ok.
 cluster_topology(_) -> erlang:nif_error(not_loaded).
 
--spec group_read_several(Others :: non_neg_integer()) -> ok.
-group_read_several(_) -> erlang:nif_error(not_loaded).
+-spec group_read_several(group(), Others :: non_neg_integer()) -> ok.
+group_read_several(_, _) -> erlang:nif_error(not_loaded).
 
--spec group_was_read() -> boolean().
-group_was_read() -> erlang:nif_error(not_loaded).
+-spec group_was_read(group()) -> boolean().
+group_was_read(_) -> erlang:nif_error(not_loaded).
 
 %% The last entries that other members have on disk, and how many of them have
 %% each confirmed entry anyway, as a part of the majority.
 -spec group_copies(
-    AtLeast :: non_neg_integer(), Known :: [non_neg_integer()]
+    group(), AtLeast :: non_neg_integer(), Known :: [non_neg_integer()]
 ) -> ok.
-group_copies(_, _) -> erlang:nif_error(not_loaded).
+group_copies(_, _, _) -> erlang:nif_error(not_loaded).
 
--spec group_skip(pos_integer()) -> ok.
-group_skip(_Index) -> erlang:nif_error(not_loaded).
+-spec group_skip(group(), pos_integer()) -> ok.
+group_skip(_, _) -> erlang:nif_error(not_loaded).
 
--spec group_load() -> non_neg_integer().
-group_load() -> erlang:nif_error(not_loaded).
+-spec group_load(group()) -> non_neg_integer().
+group_load(_) -> erlang:nif_error(not_loaded).
 
--spec group_reset() -> ok.
-group_reset() -> erlang:nif_error(not_loaded).
+-spec group_reset(group()) -> ok.
+group_reset(_) -> erlang:nif_error(not_loaded).
 
--spec group_restore(Path :: binary()) -> verdict().
-group_restore(_) -> erlang:nif_error(not_loaded).
+-spec group_restore(group(), Path :: binary()) -> verdict().
+group_restore(_, _) -> erlang:nif_error(not_loaded).
 
 -spec group_gate(
-    closed | open | read_only | removals | no_leader, Reason :: binary(),
-    Load :: non_neg_integer()
+    group(), closed | open | read_only | removals | no_leader,
+    Reason :: binary(), Load :: non_neg_integer()
 ) -> ok.
-group_gate(_, _, _) -> erlang:nif_error(not_loaded).
+group_gate(_, _, _, _) -> erlang:nif_error(not_loaded).
 
--spec group_snapshot(Index :: pos_integer()) -> ok | busy.
-group_snapshot(_) -> erlang:nif_error(not_loaded).
+-spec group_snapshot(group(), Index :: pos_integer()) -> ok | busy.
+group_snapshot(_, _) -> erlang:nif_error(not_loaded).
 
 -spec group_snapshot_write(
-    Index :: pos_integer(), Path :: binary(), Bytes :: pos_integer()
+    group(), Index :: pos_integer(), Path :: binary(), Bytes :: pos_integer()
 ) -> more | {done, FileBytes :: non_neg_integer()} | {error, binary()}.
-group_snapshot_write(_, _, _) -> erlang:nif_error(not_loaded).
+group_snapshot_write(_, _, _, _) -> erlang:nif_error(not_loaded).
 
--spec group_snapshot_end(Index :: pos_integer()) -> ok.
-group_snapshot_end(_) -> erlang:nif_error(not_loaded).
+-spec group_snapshot_end(group(), Index :: pos_integer()) -> ok.
+group_snapshot_end(_, _) -> erlang:nif_error(not_loaded).
 
--spec group_tick() -> ok.
-group_tick() -> erlang:nif_error(not_loaded).
+-spec group_tick(group()) -> ok.
+group_tick(_) -> erlang:nif_error(not_loaded).
 
--spec group_clock() ->
+-spec group_clock(group()) ->
     {Era :: non_neg_integer(), NowMs :: non_neg_integer(), EarlyMs :: integer()}
     | unknown.
-group_clock() -> erlang:nif_error(not_loaded).
+group_clock(_) -> erlang:nif_error(not_loaded).
 
--spec group_clock_begin(NowMs :: non_neg_integer()) -> ok.
-group_clock_begin(_) -> erlang:nif_error(not_loaded).
+-spec group_clock_begin(group(), NowMs :: non_neg_integer()) -> ok.
+group_clock_begin(_, _) -> erlang:nif_error(not_loaded).
 
 -spec group_clock_follow(
-    Era :: non_neg_integer(), NowMs :: non_neg_integer(), EarlyMs :: integer()
+    group(), Era :: non_neg_integer(), NowMs :: non_neg_integer(),
+    EarlyMs :: integer()
 ) -> ok.
-group_clock_follow(_, _, _) -> erlang:nif_error(not_loaded).
+group_clock_follow(_, _, _, _) -> erlang:nif_error(not_loaded).
 
--spec group_clock_forget() -> ok.
-group_clock_forget() -> erlang:nif_error(not_loaded).
+-spec group_clock_forget(group()) -> ok.
+group_clock_forget(_) -> erlang:nif_error(not_loaded).
 
--spec group_clock_early(EarlyMs :: integer()) -> ok.
-group_clock_early(_) -> erlang:nif_error(not_loaded).
+-spec group_clock_early(group(), EarlyMs :: integer()) -> ok.
+group_clock_early(_, _) -> erlang:nif_error(not_loaded).
 
--spec group_clock_correct() -> IsWrong :: boolean().
-group_clock_correct() -> erlang:nif_error(not_loaded).
+-spec group_clock_correct(group()) -> IsWrong :: boolean().
+group_clock_correct(_) -> erlang:nif_error(not_loaded).
 
--spec group_set_time(TimeMs :: non_neg_integer(), form()) -> submitted().
-group_set_time(_, _) -> erlang:nif_error(not_loaded).
+-spec group_set_time(group(), TimeMs :: non_neg_integer(), form()) ->
+    submitted().
+group_set_time(_, _, _) -> erlang:nif_error(not_loaded).
 
--spec group_info() -> #{atom() => term()}.
-group_info() -> erlang:nif_error(not_loaded).
+-spec group_info(group()) -> #{atom() => term()}.
+group_info(_) -> erlang:nif_error(not_loaded).
 
--spec group_digest() -> {ok, Digest :: reference()} | {error, busy}.
-group_digest() -> erlang:nif_error(not_loaded).
+-spec group_digest(group()) -> {ok, Digest :: reference()} | {error, busy}.
+group_digest(_) -> erlang:nif_error(not_loaded).
 
 -spec group_digest_next(Digest :: reference()) ->
     more | {done, non_neg_integer()} | {error, abandoned}.

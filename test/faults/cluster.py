@@ -32,6 +32,8 @@ from writers import ErlangConnection
 EPMD_PORT = 4369
 SERVING_TIMEOUT_S = 120
 COMMAND_TIMEOUT_S = 60
+# The leader of the first group. Versions with one group only have no number for it.
+LEADER = "try todana_members:leader(0) catch error:undef -> todana_members:leader() end"
 # The room that one node has on its disk, and what a full one without a limit still takes.
 DISK_MB, LAST_BYTES = 400, 30_000
 # Small, so that a node that was away for seconds needs a snapshot.
@@ -292,7 +294,7 @@ class Cluster:
     @staticmethod
     def _vote(node):
         with contextlib.suppress(OSError, wire.Closed, TimeoutError), node.erlang(1.0) as door:
-            return door.evaluate("todana_members:leader()").strip("'")
+            return door.evaluate(LEADER).strip("'")
         return None
 
     def isolate(self, node, out=True, into=True):

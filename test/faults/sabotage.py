@@ -30,27 +30,27 @@ CHANGES = {
     "de-duplication": Change(
         "durable/todana_batcher",
         """    fun(#batch{sequence = Sequence} = Batch, Relay) ->
-        ok = send(Batch, Leader),
+        ok = send(Batch, Leader, State),
 """,
         """    fun(#batch{sequence = Sequence, bytes = Bytes} = Kept, Relay) ->
         <<Head:4/binary, Origin:64/little, Rest/binary>> = Bytes,
         Batch = Kept#batch{bytes = <<Head/binary, (Origin + 1):64/little, Rest/binary>>},
-        ok = send(Batch, Leader),
+        ok = send(Batch, Leader, State),
 """,
         ("isolate", "freeze_briefly", "flap", "freeze", "delay"),
     ),
     # A node that starts does not ask how far the log goes.
     "the gate": Change(
         "durable/todana_group",
-        "        {ok, Index} ?= reached(Opened),\n",
-        "        {ok, Index} ?= case ok of ok -> {ok, todana_nif:group_applied()}; _ -> reached(Opened) end,\n",
+        "        {ok, Index} ?= reached(Group, Opened),\n",
+        "        {ok, Index} ?= case ok of ok -> {ok, todana_nif:group_applied(Group)}; _ -> reached(Group, Opened) end,\n",
         ("kill", "kill_all", "kill_twice", "install_snapshot"),
     ),
     # Each node takes its own word for how far the log goes.
     "the read index": Change(
         "durable/todana_members",
         "    try ra:consistent_query(Servers, Query, TimeoutMs) of\n",
-        "    try {ok, todana_nif:group_applied(), {Servers, Query, TimeoutMs}} of\n",
+        "    try {ok, todana_nif:group_applied(0), {Servers, Query, TimeoutMs}} of\n",
         ("isolate", "kill_all", "kill_majority"),
         needs_levels=True,
     ),

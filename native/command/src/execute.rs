@@ -3,8 +3,8 @@
 use crate::cause::{self, Names};
 use crate::database::DatabaseCommand;
 use crate::lease::{LeaseCommand, marks};
-use crate::look_up::Place;
 use crate::numbered::Numbered;
+use crate::place::Place;
 use crate::scope::NO_CLEAR;
 use crate::slice::{Begun, Slice, Stage};
 use crate::string::text;
@@ -29,6 +29,20 @@ pub fn execute<R: Reply>(
     let _executing = cause::executing(|| command.names());
     if !command.alone(&target, context, reply) {
         transaction::execute_alone(databases, database, command, context, reply);
+    }
+}
+
+/// Executes a command where it is.
+#[inline]
+pub fn execute_at<R: Reply>(
+    place: Place<'_>,
+    command: &Command<'_>,
+    context: Context,
+    reply: &mut R,
+) {
+    match place {
+        Place::Table(table) => execute_on(table, command, context, reply),
+        Place::Database(databases, number) => execute(databases, number, command, context, reply),
     }
 }
 

@@ -30,6 +30,7 @@ mod logged;
 mod look_up;
 mod numbered;
 mod optimistic;
+mod place;
 mod plan;
 mod record;
 mod reply;
@@ -61,7 +62,8 @@ pub use database::glob::{Glob, glob};
 pub use database_map::DATABASES;
 pub use databases::Databases;
 pub use execute::{
-    VALUE_BYTES_MAX, execute, execute_lease_read, execute_on, execute_slice, prefetch, set_lent,
+    VALUE_BYTES_MAX, execute, execute_at, execute_lease_read, execute_on, execute_slice, prefetch,
+    set_lent,
 };
 pub use family::{Brings, Kinds};
 pub use format::{FORMAT_MAX, FORMAT_MIN};
@@ -72,12 +74,13 @@ pub use lease::LeaseCommand;
 pub use lease::arguments::LeaseOptions;
 pub use logged::{
     LoggedTransaction, admit_logged_transaction, decode_transaction, encode_transaction,
-    execute_logged_transaction, execute_logged_transaction_on, is_logged, is_transaction_logged,
+    execute_logged_transaction, is_logged, is_transaction_logged,
 };
-pub use look_up::{Place, is_key, look_up, take};
+pub use look_up::{is_key, look_up, take};
 pub use optimistic::{
     Check, KeyState, OptimisticCommit, Uncommitted, Write, commit, look_up_state,
 };
+pub use place::Place;
 pub use plan::Transaction;
 pub use reply::*;
 pub use script::interpreter::{Interpreter, ScriptCall, ScriptMemory, ScriptRecords, Scripted};

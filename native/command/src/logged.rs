@@ -46,6 +46,7 @@
 use crate::access::Access;
 use crate::database_map::DATABASES;
 use crate::optimistic::{KeyState, OptimisticCommit, Uncommitted};
+use crate::place::Place;
 use crate::reply::Inadmissible;
 use crate::scope::{Across, Scope};
 use crate::tape::Status;
@@ -202,16 +203,20 @@ pub fn admit_logged_transaction(
     transaction::admit_transaction(databases, transaction, context)
 }
 
-/// Executes a transaction from the log on the numbered databases. Calls `each` before each
-/// command's reply, with its index. Either [`Status::Done`], or [`Status::WatchFailed`] without any
-/// effect.
+/// Executes a transaction from the log. Calls `each` before each command's reply, with its index. A
+/// table that is not a numbered database is database 0 of the transaction. Either [`Status::Done`],
+/// or [`Status::WatchFailed`] without any effect.
 pub fn execute_logged_transaction<R: Reply>(
-    databases: &Databases,
+    place: Place<'_>,
     transaction: &LoggedTransaction<'_>,
     context: Context,
     reply: &mut R,
     each: impl FnMut(&mut R, usize),
 ) -> Status {
+    let databases = match place {
+        Place::Database(databases, _) => databases,
+        Place::Table(table) => return execute_on_table(table, transaction, context, reply, each),
+    };
     let LoggedTransaction { watches, commands } = transaction;
     match transaction::execute_admitted(databases, commands, watches, context, reply, each) {
         true => Status::Done,
@@ -219,9 +224,8 @@ pub fn execute_logged_transaction<R: Reply>(
     }
 }
 
-/// The same on a table that is not a numbered database: it is database 0 of the transaction.
 /// Commands that need more than keys of this table reply `error(NoSuchDatabase)`.
-pub fn execute_logged_transaction_on<R: Reply>(
+fn execute_on_table<R: Reply>(
     table: &Table,
     transaction: &LoggedTransaction<'_>,
     context: Context,

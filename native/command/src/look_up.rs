@@ -5,20 +5,11 @@
 //! same. A read therefore has one meaning everywhere: it notices a concurrent SWAPDB
 //! (`numbered.rs`), and it counts as a use of the record.
 
-use crate::Databases;
 use crate::numbered::Numbered;
+use crate::place::Place;
 use crate::record::{take_from, used};
 use crate::target::Target;
-use todana_table::{Entry, Table, Time};
-
-/// The location of a key.
-#[derive(Clone, Copy)]
-pub enum Place<'a> {
-    /// A table that is not a database.
-    Table(&'a Table),
-    /// A database, by its number.
-    Database(&'a Databases, usize),
-}
+use todana_table::{Entry, Time};
 
 /// Reads the live record of a key in place. Writers of its shard wait meanwhile, so `look` must be
 /// brief. A database that does not exist has no records.

@@ -16,8 +16,8 @@
 //! cannot fail once room is reserved, as those of `SetMany`.
 
 use crate::Expires;
-use crate::look_up::Place;
 use crate::numbered::Numbered;
+use crate::place::Place;
 use crate::record::used;
 use crate::record::{is_past, resolve};
 use crate::string::pairs::{count_growth, prefetch_few};

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use todana_command::{
-    Command, Context, DATABASES, Databases, NullReply, Reply, Scratch, Tape, decode_transaction,
-    encode_transaction, execute, execute_logged_transaction,
+    Command, Context, DATABASES, Databases, NullReply, Place, Reply, Scratch, Tape,
+    decode_transaction, encode_transaction, execute, execute_logged_transaction,
 };
 use todana_table::{KeyOrder, Options, Table};
 
@@ -22,17 +22,11 @@ pub fn logged(data: &[u8]) {
         let mut scratch = Vec::new();
         assert_eq!(decode_transaction(&bytes, &mut scratch).as_ref(), Ok(&transaction));
         let each = |tape: &mut Tape, _| tape.next_command();
-        let databases = &origin.databases;
-        let one =
-            execute_logged_transaction(databases, &transaction, CONTEXT, &mut origin.reply, each);
-        let databases = &other.databases;
-        let two = execute_logged_transaction(
-            databases,
-            &transaction,
-            CONTEXT,
-            &mut other.reply,
-            |_, _| {},
-        );
+        let place = Place::Database(&origin.databases, 0);
+        let one = execute_logged_transaction(place, &transaction, CONTEXT, &mut origin.reply, each);
+        let place = Place::Database(&other.databases, 0);
+        let two =
+            execute_logged_transaction(place, &transaction, CONTEXT, &mut other.reply, |_, _| {});
         assert_eq!(one, two);
     } else {
         let mut rest = data;

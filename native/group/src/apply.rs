@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 
 use todana_command::cause::{self, Writer};
 use todana_command::{
-    Access, Command, Context, DatabaseCommand, Databases, Error, LONG_UNITS, NullReply, Refusal,
-    Reply, Scratch, ScriptCommand, Status, Tape, decode_transaction, estimated_units, execute,
-    execute_logged_transaction, execute_logged_transaction_on, execute_on, probable_script_units,
+    Access, Command, Context, DatabaseCommand, Databases, Error, LONG_UNITS, NullReply, Place,
+    Refusal, Reply, Scratch, ScriptCommand, Status, Tape, decode_transaction, estimated_units,
+    execute_at, execute_logged_transaction, probable_script_units,
 };
 use todana_table::{Keyspace, PREFETCH_KEYS_MAX, Table};
 
@@ -26,10 +26,10 @@ use crate::batch::{COMBINED, Formats, Header, Newer, NoHeader, is_combined, next
 use crate::clock::{Clock, Stamp};
 use crate::figures::{Counters, count};
 use crate::flights::{Flight, Flights, deliver};
+use crate::home::Home;
 use crate::origins::Origins;
 use crate::record::{
-    FIRST_TABLE_HOME, Front, Kind, Record, collect_of, create_table_of, front, limit_of,
-    probable_key, set_time_of,
+    Front, Kind, Record, collect_of, create_table_of, front, limit_of, probable_key, set_time_of,
 };
 use crate::reports::Reports;
 use crate::submission::Outcome;
@@ -738,7 +738,7 @@ impl Execution<'_> {
     }
 
     #[inline]
-    fn units_of(&self, home: u64, command: &Command<'_>) -> u64 {
+    fn units_of(&self, home: Home, command: &Command<'_>) -> u64 {
         if let Command::Script(ScriptCommand::Run(script)) = command {
             return probable_script_units(script, self.around.databases);
         }
@@ -746,12 +746,15 @@ impl Execution<'_> {
     }
 
     #[inline]
-    fn command<R: Reply>(&self, home: u64, command: &Command<'_>, context: Context, reply: &mut R) {
-        if home < FIRST_TABLE_HOME {
-            return execute(self.around.databases, home as usize, command, context, reply);
-        }
-        match self.tables.by_id(home) {
-            Some(table) => execute_on(table.table(), command, context, reply),
+    fn command<R: Reply>(
+        &self,
+        home: Home,
+        command: &Command<'_>,
+        context: Context,
+        reply: &mut R,
+    ) {
+        match self.place(home) {
+            Some(place) => execute_at(place, command, context, reply),
             None => reply.error(Error::NoSuchDatabase),
         }
     }
@@ -763,8 +766,8 @@ impl Execution<'_> {
             return Executed::Broken;
         };
         let home = |database: usize| match record.home {
-            ..FIRST_TABLE_HOME => database as u64,
-            named => named,
+            Home::Database(_) => Home::Database(database),
+            named @ Home::Table(_) => named,
         };
         let units = transaction
             .commands
@@ -773,28 +776,12 @@ impl Execution<'_> {
         if !self.admits(units.fold(CLOCK_UNITS, u64::saturating_add)) {
             return Executed::Long;
         }
-        let (databases, context) = (self.around.databases, self.context);
-        let each = |reply: &mut R, _| reply.next_command();
-        if record.home < FIRST_TABLE_HOME {
-            return Executed::Ended(execute_logged_transaction(
-                databases,
-                &transaction,
-                context,
-                reply,
-                each,
-            ));
-        }
-        let Some(table) = self.tables.by_id(record.home) else {
+        let Some(place) = self.place(record.home) else {
             reply.error(Error::NoSuchDatabase);
             return Executed::Ended(Status::Done);
         };
-        Executed::Ended(execute_logged_transaction_on(
-            table.table(),
-            &transaction,
-            context,
-            reply,
-            each,
-        ))
+        let (context, each) = (self.context, |reply: &mut R, _| reply.next_command());
+        Executed::Ended(execute_logged_transaction(place, &transaction, context, reply, each))
     }
 
     /// Prefetches the memory that the next records need. Returns their number, at least one.
@@ -822,10 +809,17 @@ impl Execution<'_> {
         count.max(1)
     }
 
-    fn table(&self, home: u64) -> Option<&Table> {
+    /// What the commands of a home run on, unless it is a table that does not exist.
+    #[inline]
+    fn place(&self, home: Home) -> Option<Place<'_>> {
         match home {
-            ..FIRST_TABLE_HOME => Some(self.around.databases.table(home as usize)),
-            _ => self.tables.by_id(home).map(|table| &**table.table()),
+            Home::Database(number) => Some(Place::Database(self.around.databases, number)),
+            Home::Table(id) => self.tables.by_id(id).map(|named| Place::Table(named.table())),
         }
+    }
+
+    #[inline]
+    fn table(&self, home: Home) -> Option<&Table> {
+        self.place(home).map(Place::table)
     }
 }

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use todana_command::FORMAT_MIN;
 use todana_table::Table;
 
+use crate::home::Home;
 use crate::record::{put_collect, put_time_mark};
 use crate::submission::{Deliver, Outcome, Submission, Ticket};
 
@@ -25,7 +26,7 @@ const OWN_PLACE: (u32, u32) = (u32::MAX - 1, 0);
 /// What looks after expired records needs of the group.
 pub(crate) trait Collect: Send + Sync {
     /// The durable table that is the home of records.
-    fn durable_table(&self, home: u64) -> Option<Arc<Table>>;
+    fn durable_table(&self, home: Home) -> Option<Arc<Table>>;
     /// The time of the log.
     fn log_time_ms(&self) -> u64;
     /// Queues a submission.
@@ -37,17 +38,15 @@ pub(crate) trait Collect: Send + Sync {
 /// Submits `Collect` and `TimeMark` records, one at a time for each table.
 pub(crate) struct Collector {
     group: Weak<dyn Collect>,
-    /// Homes with a `Collect` on its way, and [`MARK`].
-    on_the_way: Mutex<HashSet<u64>>,
+    /// The `Collect` records of homes, and the time mark (`None`), that are on their way.
+    on_the_way: Mutex<HashSet<Option<Home>>>,
 }
-
-/// In place of a home: a time mark.
-const MARK: u64 = u64::MAX;
 
 /// Learns that a record of the collector was applied, or will not be.
 struct Collected {
     group: Weak<dyn Collect>,
-    home: u64,
+    /// Of a `Collect`.
+    home: Option<Home>,
     /// Where to look next.
     from: usize,
 }
@@ -59,31 +58,31 @@ impl Collector {
 
     /// Looks at the shards of a table from `from` on, and submits a `Collect` if there is anything
     /// to remove.
-    pub(crate) fn look(&self, group: &dyn Collect, home: u64, from: usize, now_ms: u64) {
+    pub(crate) fn look(&self, group: &dyn Collect, home: Home, from: usize, now_ms: u64) {
         let Some(table) = group.durable_table(home) else { return };
-        if self.on_the_way.lock().contains(&home) {
+        if self.on_the_way.lock().contains(&Some(home)) {
             return;
         }
         let Some(shards) = table.due_shards(now_ms, from, COLLECT_RECORDS) else { return };
         let mut records = Vec::new();
         let end = shards.end;
         put_collect(&mut records, home, shards);
-        self.submit(group, home, end, records);
+        self.submit(group, Some(home), end, records);
     }
 
     /// Submits a time mark.
     pub(crate) fn mark(&self, group: &dyn Collect) {
         let mut records = Vec::new();
         put_time_mark(&mut records);
-        self.submit(group, MARK, 0, records);
+        self.submit(group, None, 0, records);
     }
 
-    fn submit(&self, group: &dyn Collect, home: u64, from: usize, records: Vec<u8>) {
+    fn submit(&self, group: &dyn Collect, home: Option<Home>, from: usize, records: Vec<u8>) {
         if !self.on_the_way.lock().insert(home) {
             return;
         }
         let deliver = Arc::new(Collected { group: self.group.clone(), home, from });
-        let ticket = Ticket { place: OWN_PLACE, number: home };
+        let ticket = Ticket { place: OWN_PLACE, number: home.map_or(u64::MAX, Home::number) };
         group.submit_own(Submission {
             records,
             count: 1,
@@ -101,9 +100,9 @@ impl Deliver for Collected {
         let collector = group.collector();
         collector.on_the_way.lock().remove(&self.home);
         if let [(_, Outcome::Applied(_))] = outcomes[..]
-            && self.home != MARK
+            && let Some(home) = self.home
         {
-            collector.look(&*group, self.home, self.from, group.log_time_ms());
+            collector.look(&*group, home, self.from, group.log_time_ms());
         }
     }
 }

@@ -57,7 +57,7 @@ impl Digest {
         };
         for (it, digest) in self.content.tables.iter().zip(&self.digests) {
             let TableState { seed, shards, version, clear_at_ms, ref removed, .. } = it.state;
-            let numbers = [it.home, *digest, seed, shards as u64, version, clear_at_ms];
+            let numbers = [it.home.number(), *digest, seed, shards as u64, version, clear_at_ms];
             put(&numbers, &[&it.name, &it.opaque, &removed.to_bytes()]);
         }
         put(&[self.content.time.now.ms, self.content.next_id], &[]);

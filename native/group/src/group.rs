@@ -8,7 +8,7 @@ use std::sync::atomic::{
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use todana_command::{Databases, FORMAT_MIN};
+use todana_command::{DATABASES, Databases, FORMAT_MIN};
 use todana_table::Table;
 
 use crate::apply::{Applied, Slice, State, Surroundings};
@@ -18,8 +18,9 @@ use crate::collect::{Collect, Collector};
 use crate::figures::{Counters, Figures, count};
 use crate::flights::{Flight, Flights, Part, deliver};
 use crate::gate::SharedGate;
+use crate::home::Home;
 use crate::queue::{Queue, Taken, TooLong};
-use crate::record::{FIRST_TABLE_HOME, are_records, only_remove};
+use crate::record::{are_records, only_remove};
 use crate::submission::{Deliver, Gate, Outcome, Submission, Submit, Ticket};
 use crate::tables::{Directory, NamedTable};
 use crate::trigger::{Trigger, early, threshold};
@@ -350,7 +351,8 @@ impl Group {
             return;
         }
         let named = self.tables();
-        let homes = (0..FIRST_TABLE_HOME).chain(named.iter().map(|table| table.id()));
+        let numbered = (0..DATABASES).map(Home::Database);
+        let homes = numbered.chain(named.iter().map(|table| table.home()));
         let mut is_clear_due = false;
         for home in homes {
             let Some(table) = self.durable_table(home) else { continue };
@@ -485,10 +487,10 @@ impl Group {
 }
 
 impl Collect for Group {
-    fn durable_table(&self, home: u64) -> Option<Arc<Table>> {
+    fn durable_table(&self, home: Home) -> Option<Arc<Table>> {
         let table = match home {
-            ..FIRST_TABLE_HOME => self.options.databases.table(home as usize).clone(),
-            _ => self.directory.now().by_id(home)?.table().clone(),
+            Home::Database(number) => self.options.databases.table(number).clone(),
+            Home::Table(id) => self.directory.now().by_id(id)?.table().clone(),
         };
         table.is_durable().then_some(table)
     }

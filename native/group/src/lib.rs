@@ -17,6 +17,7 @@ mod flights;
 mod gate;
 mod group;
 mod group_snapshot;
+mod home;
 mod load;
 mod origins;
 mod queue;
@@ -38,6 +39,7 @@ pub use figures::{Figures, Progress};
 pub use gate::{SharedGate, read_in_one_load};
 pub use group::{Group, GroupOptions, QUEUE_BYTES_MAX, Sealed, Wake};
 pub use group_snapshot::{GroupSnapshot, SnapshotProgress};
+pub use home::{GROUPS_MAX, GroupNumber, Home, Homes};
 pub use origins::ORIGINS_MAX;
 pub use queue::{LONG_UNITS_MAX, TooLong, plain_units};
 pub use snapshot::{

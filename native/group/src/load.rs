@@ -9,7 +9,7 @@ use todana_command::{DATABASES, Databases};
 use todana_table::{BODY_BYTES_MIN, Filling, Loader, Table, TableState};
 
 use crate::figures::Counters;
-use crate::record::FIRST_TABLE_HOME;
+use crate::home::Home;
 use crate::snapshot::{Damage, Head, SnapshotError, SnapshotFile, SnapshotTable, Unit};
 use crate::tables::{NamedTable, Tables};
 
@@ -65,8 +65,10 @@ fn prepare(
 ) -> Result<Arc<Table>, SnapshotError> {
     let SnapshotTable { home, name, opaque, state, .. } = table;
     let place = match home {
-        ..FIRST_TABLE_HOME => databases.tables()[*home as usize].clone(),
-        _ => tables.add(NamedTable::restored(*home, name, opaque, state)).table().clone(),
+        Home::Database(index) => databases.tables()[*index].clone(),
+        Home::Table(id) => {
+            tables.add(NamedTable::restored(*id, name, opaque, state)).table().clone()
+        }
     };
     // A numbered table belongs to the node, which makes it with the group's seed.
     let other = |_| SnapshotError::new(file.path(), 0, Damage::OtherGroup);
@@ -88,7 +90,7 @@ struct Work<'a> {
     file: &'a SnapshotFile,
     units: Vec<usize>,
     next: AtomicUsize,
-    homes: HashMap<u64, Arc<Table>>,
+    homes: HashMap<Home, Arc<Table>>,
     error: Mutex<Option<SnapshotError>>,
 }
 
@@ -110,7 +112,7 @@ impl Work<'_> {
         &self,
         number: usize,
         buffer: &mut Vec<u8>,
-        loaders: &mut HashMap<u64, Loader>,
+        loaders: &mut HashMap<Home, Loader>,
     ) -> Result<(), SnapshotError> {
         let unloadable = || self.file.unloadable(number);
         let home = self.file.unit_home(number);

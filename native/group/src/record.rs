@@ -37,10 +37,11 @@ use todana_command::{
 use todana_table::{Comparison, KeyOrder};
 
 use crate::batch::STAMPED;
+use crate::home::Home;
 use crate::wire::{Input, put_bytes, put_varint};
 
-/// The first home that is a named table; lower ones are databases.
-pub const FIRST_TABLE_HOME: u64 = 16;
+/// In place of the home of a record whose kind does not need one.
+const NO_HOME: Home = Home::Database(0);
 
 /// Bytes of a record before its home.
 const FRAME_BYTES: usize = 5;
@@ -91,14 +92,14 @@ pub struct TableOptions<'a> {
 }
 
 /// Appends a command. Its reply is what [`execute`](todana_command::execute) replies.
-pub fn put_command(out: &mut Vec<u8>, home: u64, command: &Command<'_>) {
+pub fn put_command(out: &mut Vec<u8>, home: Home, command: &Command<'_>) {
     put(out, Kind::Command, home, |out| command.encode(out));
 }
 
 /// Appends a command of a client whose values have a limit of their own.
 pub fn put_command_within(
     out: &mut Vec<u8>,
-    home: u64,
+    home: Home,
     command: &Command<'_>,
     value_bytes_max: usize,
 ) {
@@ -125,7 +126,7 @@ pub(crate) fn limit_of(rest: &[u8]) -> Option<Option<usize>> {
 /// ends with `Status::WatchFailed` if a watch fails.
 pub fn put_transaction(
     out: &mut Vec<u8>,
-    home: u64,
+    home: Home,
     watches: &[LoggedWatch<'_>],
     commands: &[(usize, Command<'_>)],
 ) {
@@ -133,13 +134,13 @@ pub fn put_transaction(
 }
 
 /// Appends a command that only reads (`Access::Read`). It sees the writes before it.
-pub fn put_read(out: &mut Vec<u8>, home: u64, command: &Command<'_>) {
+pub fn put_read(out: &mut Vec<u8>, home: Home, command: &Command<'_>) {
     put(out, Kind::Read, home, |out| command.encode(out));
 }
 
 /// Appends the creation of a named table. Reply: `integer` (the table's id), or `refused(Present)`.
 pub fn put_create_table(out: &mut Vec<u8>, name: &[u8], options: &TableOptions<'_>) {
-    put(out, Kind::CreateTable, 0, |out| {
+    put(out, Kind::CreateTable, NO_HOME, |out| {
         put_bytes(out, name);
         out.push(order_byte(options.order));
         put_varint(out, options.shards.unwrap_or(0) as u64);
@@ -149,11 +150,11 @@ pub fn put_create_table(out: &mut Vec<u8>, name: &[u8], options: &TableOptions<'
 
 /// Appends the removal of a named table. Reply: `done`, or `refused(Absent)`.
 pub fn put_drop_table(out: &mut Vec<u8>, name: &[u8]) {
-    put(out, Kind::DropTable, 0, |out| out.extend_from_slice(name));
+    put(out, Kind::DropTable, NO_HOME, |out| out.extend_from_slice(name));
 }
 
 /// Appends the removal of what has expired in some shards. Reply: `integer` (how many records).
-pub fn put_collect(out: &mut Vec<u8>, home: u64, shards: std::ops::Range<usize>) {
+pub fn put_collect(out: &mut Vec<u8>, home: Home, shards: std::ops::Range<usize>) {
     put(out, Kind::Collect, home, |out| {
         put_varint(out, shards.start as u64);
         put_varint(out, shards.end as u64);
@@ -162,7 +163,7 @@ pub fn put_collect(out: &mut Vec<u8>, home: u64, shards: std::ops::Range<usize>)
 
 /// Appends a time mark. Reply: `done`.
 pub fn put_time_mark(out: &mut Vec<u8>) {
-    put(out, Kind::TimeMark, 0, |_| ());
+    put(out, Kind::TimeMark, NO_HOME, |_| ());
 }
 
 /// The format that [`put_set_time`] needs.
@@ -170,13 +171,13 @@ pub const SET_TIME_FORMAT: u8 = STAMPED;
 
 /// Appends the order that the time of the log is this one, in milliseconds. Reply: `done`.
 pub fn put_set_time(out: &mut Vec<u8>, time_ms: u64) {
-    put(out, Kind::SetTime, 0, |out| out.extend_from_slice(&time_ms.to_le_bytes()));
+    put(out, Kind::SetTime, NO_HOME, |out| out.extend_from_slice(&time_ms.to_le_bytes()));
 }
 
-fn put(out: &mut Vec<u8>, kind: Kind, home: u64, body: impl FnOnce(&mut Vec<u8>)) {
+fn put(out: &mut Vec<u8>, kind: Kind, home: Home, body: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend_from_slice(&[kind as u8, 0, 0, 0, 0]);
-    put_varint(out, home);
+    put_varint(out, home.number());
     body(out);
     // A record is a value of a limited length and little else.
     let length = u32::try_from(out.len() - start - FRAME_BYTES).expect("a record of 4 GiB");
@@ -207,7 +208,7 @@ pub(crate) fn order_of(byte: u8) -> Option<Option<KeyOrder>> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record<'b> {
     pub(crate) kind: Kind,
-    pub(crate) home: u64,
+    pub(crate) home: Home,
     pub(crate) body: &'b [u8],
 }
 
@@ -235,7 +236,10 @@ pub(crate) fn front(bytes: &[u8]) -> Front<'_> {
     let Some(content) = content else { return Front::Unframed };
     let mut content = Input::new(content);
     match content.varint() {
-        Some(home) => Front::Record(Record { kind, home, body: content.rest() }, input.rest()),
+        Some(home) => {
+            let (home, body) = (Home::of(home), content.rest());
+            Front::Record(Record { kind, home, body }, input.rest())
+        }
         None => Front::Broken(input.rest()),
     }
 }
@@ -360,7 +364,11 @@ mod tests {
     #[test]
     fn the_example_of_the_documentation() {
         let mut bytes = Vec::new();
-        put_command(&mut bytes, 0, &Command::String(StringCommand::Set(Set::new(b"a", b"b"))));
+        put_command(
+            &mut bytes,
+            Home::Database(0),
+            &Command::String(StringCommand::Set(Set::new(b"a", b"b"))),
+        );
         let expected = [0, 12, 0, 0, 0, 0, 1, 12, 1, b'a', 1, b'b', 0, 0, 0, 0, 0];
         assert_eq!(bytes, expected);
     }
@@ -370,18 +378,18 @@ mod tests {
         let (get, order) = (Command::String(StringCommand::Get { key: b"k" }), KeyOrder::default());
         let options = TableOptions { order: Some(order), shards: Some(64), opaque: b"rest" };
         let mut bytes = Vec::new();
-        put_command(&mut bytes, 300, &get);
-        put_read(&mut bytes, 15, &get);
+        put_command(&mut bytes, Home::Table(300), &get);
+        put_read(&mut bytes, Home::Database(15), &get);
         put_create_table(&mut bytes, b"name", &options);
         put_drop_table(&mut bytes, b"name");
-        put_collect(&mut bytes, 2, 5..4_096);
+        put_collect(&mut bytes, Home::Database(2), 5..4_096);
         put_time_mark(&mut bytes);
         let (record, rest) = first(&bytes);
-        assert_eq!((record.kind, record.home), (Kind::Command, 300));
+        assert_eq!((record.kind, record.home), (Kind::Command, Home::Table(300)));
         let mut scratch = Scratch::default();
         assert_eq!(Command::decode(record.body, &mut scratch), Ok((get, &[][..])));
         let (record, rest) = first(rest);
-        assert_eq!((record.kind, record.home), (Kind::Read, 15));
+        assert_eq!((record.kind, record.home), (Kind::Read, Home::Database(15)));
         let (record, rest) = first(rest);
         assert_eq!(record.kind, Kind::CreateTable);
         assert_eq!(create_table_of(record.body), Some((&b"name"[..], options)));
@@ -397,7 +405,7 @@ mod tests {
     #[test]
     fn a_command_may_have_a_limit_of_its_own() {
         let (get, mut bytes) = (Command::String(StringCommand::Get { key: b"k" }), Vec::new());
-        put_command_within(&mut bytes, 0, &get, 300);
+        put_command_within(&mut bytes, Home::Database(0), &get, 300);
         let (record, _) = first(&bytes);
         let mut scratch = Scratch::default();
         let (command, rest) = Command::decode(record.body, &mut scratch).expect("a command");

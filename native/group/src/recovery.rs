@@ -11,6 +11,7 @@ use crate::apply::{LogTime, State};
 use crate::batch::STAMPED;
 use crate::digest::Digest;
 use crate::group::{Group, RECOVERING};
+use crate::home::Home;
 use crate::load::{empty, load, reorder};
 use crate::snapshot::{
     Content, Damage, SnapshotError, SnapshotFile, SnapshotInfo, SnapshotSource, SnapshotTable,
@@ -19,13 +20,13 @@ use crate::snapshot::{
 use crate::tables::NamedTable;
 
 /// A durable table and its place.
-struct Home<'a> {
-    home: u64,
+struct DurableTable<'a> {
+    home: Home,
     named: Option<&'a NamedTable>,
     table: &'a Table,
 }
 
-impl Home<'_> {
+impl DurableTable<'_> {
     fn name(&self) -> &[u8] {
         self.named.map_or(&[], NamedTable::name)
     }
@@ -36,13 +37,20 @@ impl Home<'_> {
 }
 
 /// All durable tables: those of databases by their indexes, then the named ones.
-fn homes<'a>(databases: &'a Databases, state: &'a State) -> impl Iterator<Item = Home<'a>> {
+fn durable_tables<'a>(
+    databases: &'a Databases,
+    state: &'a State,
+) -> impl Iterator<Item = DurableTable<'a>> {
     let numbered = databases.tables().iter().enumerate();
     let numbered = numbered
-        .map(|(index, table)| Home { home: index as u64, named: None, table })
-        .filter(|home| home.table.is_durable());
+        .map(|(index, table)| DurableTable { home: Home::Database(index), named: None, table })
+        .filter(|it| it.table.is_durable());
     let named = state.tables.list().iter();
-    numbered.chain(named.map(|it| Home { home: it.id(), named: Some(it), table: it.table() }))
+    numbered.chain(named.map(|it| DurableTable {
+        home: it.home(),
+        named: Some(it),
+        table: it.table(),
+    }))
 }
 
 impl Group {
@@ -81,7 +89,7 @@ impl Group {
         }
         let databases = &self.options.databases;
         let (mut tables, mut sources) = (Vec::new(), Vec::new());
-        for it in homes(databases, state) {
+        for it in durable_tables(databases, state) {
             sources.push(SourceTable { home: it.home, snapshot: take(it.table)? });
             let (name, opaque, state) =
                 (it.name().to_vec(), it.opaque().to_vec(), it.table.state());
@@ -107,7 +115,7 @@ impl Group {
         self.begin_quiet(&mut state, 0);
         state.begin_anew(&self.flights);
         let databases = &self.options.databases;
-        homes(databases, &state).for_each(|it| empty(it.table));
+        durable_tables(databases, &state).for_each(|it| empty(it.table));
         state.tables.begin_anew();
         reorder(databases, &std::array::from_fn(|number| number));
         self.directory.publish(&state.tables);
@@ -129,7 +137,7 @@ impl Group {
         self.begin_quiet(&mut state, content.index);
         state.begin_anew(&self.flights);
         let databases = &self.options.databases;
-        homes(databases, &state).for_each(|it| empty(it.table));
+        durable_tables(databases, &state).for_each(|it| empty(it.table));
         let loaded = load(&file, databases, &mut state.tables, threads, &self.counters);
         self.directory.publish(&state.tables);
         loaded?;

@@ -7,7 +7,8 @@ use std::sync::{Arc, Weak};
 use parking_lot::RwLock;
 use todana_table::{Keyspace, Options, Table, TableState};
 
-use crate::record::{FIRST_TABLE_HOME, TableOptions};
+use crate::home::{FIRST_TABLE, Home};
+use crate::record::TableOptions;
 
 /// A named table.
 pub struct NamedTable {
@@ -63,9 +64,9 @@ impl NamedTable {
             && seed(self) == seed(other)
     }
 
-    /// The number that names it as the home of records. No other table of the group ever has it.
-    pub fn id(&self) -> u64 {
-        self.id
+    /// What names it as the home of records. No other table of the group ever has it.
+    pub fn home(&self) -> Home {
+        Home::Table(self.id)
     }
 
     /// Its name.
@@ -110,7 +111,7 @@ pub(crate) struct Tables {
 impl Default for Tables {
     fn default() -> Tables {
         let (list, former) = (Arc::default(), Vec::new());
-        Tables { list, next_id: FIRST_TABLE_HOME, former, muted: false }
+        Tables { list, next_id: FIRST_TABLE, former, muted: false }
     }
 }
 
@@ -121,7 +122,7 @@ impl Tables {
         self.list.iter().for_each(|table| table.set_dropped(true));
         self.former.extend(self.list.iter().map(Arc::downgrade));
         self.former.retain(|table| table.strong_count() > 0);
-        (self.list, self.next_id) = (Arc::default(), FIRST_TABLE_HOME);
+        (self.list, self.next_id) = (Arc::default(), FIRST_TABLE);
     }
 
     /// Adds a table with the highest id so far, as the instance that it was before, if it was.

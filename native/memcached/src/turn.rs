@@ -119,7 +119,7 @@ impl<'t, H: Host> Turn<'t, H> {
 
     /// Whether all replies of the last commit were played.
     pub(super) fn commit_is_over(&mut self) -> bool {
-        self.host.commits().is_some_and(|(_, commits)| commits.is_over())
+        self.host.own_commits().is_some_and(|commits| commits.is_over())
     }
 
     /// Whether the next request may be handed over together with the present one.

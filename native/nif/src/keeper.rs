@@ -27,13 +27,13 @@ struct NodeKeeper;
 
 /// The keeper, if there are durable databases.
 pub(crate) fn keeper() -> Option<Arc<dyn Keeper>> {
-    durable::group().map(|_| Arc::new(NodeKeeper) as Arc<dyn Keeper>)
+    durable::homes().map(|_| Arc::new(NodeKeeper) as Arc<dyn Keeper>)
 }
 
 impl Keeper for NodeKeeper {
     fn persistence(&self) -> Arc<Persistence> {
         let mut noted = NOTED.lock().clone().unwrap_or_default();
-        if let Some(group) = durable::group() {
+        if let Some(group) = durable::first().group() {
             let gate = group.gate();
             let now = Arc::make_mut(&mut noted);
             (now.loading, now.writable) = (gate == Gate::Closed, gate == Gate::Open);

@@ -55,6 +55,7 @@ mod store;
 mod submit;
 mod subscription;
 mod tables;
+mod time;
 mod topology;
 mod transaction;
 mod values;

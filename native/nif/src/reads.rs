@@ -2,77 +2,65 @@
 //! processes that wait.
 
 use crate::codec::Misuse;
-use crate::durable::{self, the_group};
-use crate::{atoms, erts, submit, tables};
-use parking_lot::Mutex;
+use crate::durable::Numbered;
+use crate::{atoms, submit, tables};
 use rustler::types::atom::Atom;
 use rustler::{Encoder, Env, LocalPid, NifResult, Term};
 use std::sync::Arc;
 use todana_group::{Group, Submit};
 
-/// The process that asks the leader.
-static ASKER: Mutex<Option<LocalPid>> = Mutex::new(None);
-
-/// Wakes the process that asks, for a reader.
-pub(crate) fn wake_asker() {
-    let asker = *ASKER.lock();
-    if let Some(asker) = asker {
-        erts::send(asker, |_| atoms::todana_read().as_c_arg());
-    }
-}
-
-/// `group_read_attach(Pid) -> ok`: this process receives `todana_read` when somebody waits for the
-/// next question. The questions of another one have no answer any more.
+/// `group_read_attach(Group, Pid) -> ok`: this process receives `todana_read` when somebody waits
+/// for the next question. The questions of another one have no answer any more.
 #[rustler::nif]
-fn group_read_attach(asker: LocalPid) -> NifResult<Atom> {
-    *ASKER.lock() = Some(asker);
-    if the_group()?.questions_failed() {
-        wake_asker();
+fn group_read_attach(of: Numbered, asker: LocalPid) -> NifResult<Atom> {
+    *of.asker.lock() = Some(asker);
+    if of.the_group()?.questions_failed() {
+        of.wake_asker();
     }
     Ok(atoms::ok())
 }
 
-/// `group_read_begin() -> Question`: the leader is about to be asked, for all who have waited until
-/// now.
+/// `group_read_begin(Group) -> Question`: the leader is about to be asked, for all who have waited
+/// until now.
 #[rustler::nif]
-fn group_read_begin() -> NifResult<u64> {
-    let group = the_group()?;
+fn group_read_begin(of: Numbered) -> NifResult<u64> {
+    let group = of.the_group()?;
     Ok(group.begin_question(group.clock_ms()))
 }
 
-/// `group_read_answered(Question, Index) -> ok`: the leader has this answer.
+/// `group_read_answered(Group, Question, Index) -> ok`: the leader has this answer.
 #[rustler::nif]
-fn group_read_answered(question: u64, index: u64) -> NifResult<Atom> {
-    the_group()?.question_answered(question, index);
+fn group_read_answered(of: Numbered, question: u64, index: u64) -> NifResult<Atom> {
+    of.the_group()?.question_answered(question, index);
     Ok(atoms::ok())
 }
 
-/// `group_read_failed(Question) -> boolean()`: there is no answer. Whether somebody waits for the
-/// next one.
+/// `group_read_failed(Group, Question) -> boolean()`: there is no answer. Whether somebody waits
+/// for the next one.
 #[rustler::nif]
-fn group_read_failed(question: u64) -> NifResult<bool> {
-    Ok(the_group()?.question_failed(question))
+fn group_read_failed(of: Numbered, question: u64) -> NifResult<bool> {
+    Ok(of.the_group()?.question_failed(question))
 }
 
-/// `group_read_several(Others) -> ok`: the number of the other members.
+/// `group_read_several(Group, Others) -> ok`: the number of the other members.
 #[rustler::nif]
-fn group_read_several(others: usize) -> NifResult<Atom> {
-    the_group()?.set_others(Some(others));
+fn group_read_several(of: Numbered, others: usize) -> NifResult<Atom> {
+    of.the_group()?.set_others(Some(others));
     Ok(atoms::ok())
 }
 
-/// `group_was_read() -> boolean()`: whether somebody has read, and accepts records of some age,
-/// since the last call of this.
+/// `group_was_read(Group) -> boolean()`: whether somebody has read, and accepts records of some
+/// age, since the last call of this.
 #[rustler::nif]
-fn group_was_read() -> NifResult<bool> {
-    Ok(the_group()?.was_read())
+fn group_was_read(of: Numbered) -> NifResult<bool> {
+    Ok(of.the_group()?.was_read())
 }
 
-/// `group_copies(AtLeast, Known) -> ok`: the last entries that other members have on disk, and how
-/// many of them have each confirmed entry anyway.
+/// `group_copies(Group, AtLeast, Known) -> ok`: the last entries that other members have on disk,
+/// and how many of them have each confirmed entry anyway.
 #[rustler::nif]
-fn group_copies(at_least: usize, known: Vec<u64>) -> NifResult<Atom> {
-    the_group()?.set_copies(at_least, known);
+fn group_copies(of: Numbered, at_least: usize, known: Vec<u64>) -> NifResult<Atom> {
+    of.the_group()?.set_copies(at_least, known);
     Ok(atoms::ok())
 }
 
@@ -81,7 +69,7 @@ fn group_of(env: Env<'_>, table: Term<'_>) -> Result<Option<Arc<Group>>, Misuse>
     // SAFETY: both belong to the present call, which runs on a normal scheduler.
     let store = unsafe { tables::get(env.as_c_arg(), table.as_c_arg()) }?;
     submit::readable(store)?;
-    Ok(if store.is_durable() { durable::group() } else { None })
+    Ok(store.group().and_then(|local| local.group()))
 }
 
 /// `read_await(Table, bounded | linear, Ref) -> fresh | {submitted, Ticket}`: whether the records

@@ -8,7 +8,6 @@ use rustler::types::atom::Atom;
 use rustler::{Binary, Encoder, Env, Error, LocalPid, NifResult, Term};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use todana_group::Submit;
 use todana_protocol::{OptionType, OptionValue, ProtocolName, Range, ReadLevel, Service};
 use todana_server::{Config, OptionInfo, Server, StartError, spread_messages};
 
@@ -214,7 +213,7 @@ fn config(settings: Term<'_>) -> Result<Config, WrongSetting> {
         databases,
         budget,
         keeper: keeper::keeper(),
-        log: durable::group().map(|group| group as Arc<dyn Submit>),
+        homes: durable::homes(),
         listeners: listeners.ok_or(WrongSetting("listeners"))?,
         password: password.map(|password| password.as_slice().to_vec()),
         config_file: setting(settings, "config_file")?,

@@ -1,9 +1,10 @@
 //! A table as the Erlang side sees it: a name, a codec, defaults, and the native table or database
 //! behind it.
 
-use crate::durable;
+use crate::durable::{self, LocalGroup};
 use crate::erts::{Raw, ResourceRef, ResourceType};
 use crate::subscription::Subscription;
+use crate::time::{now_ms, tick_ms};
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use todana_command::{
     Command, Context, Databases, Expires, Increment, KeyState, OptimisticCommit, Place, Reply, Set,
     StringCommand, Uncommitted, VALUE_BYTES_MAX,
 };
-use todana_group::NamedTable;
+use todana_group::{Home, NamedTable};
 use todana_table::{Entry, Lent, Limits, Observer, Options, Table, Time, TooManyObservers};
 
 /// Resources for handles of tables.
@@ -37,7 +38,8 @@ pub(crate) struct Store {
     /// The name, as an atom's term (atoms are the same in every environment).
     pub(crate) name: Raw,
     pub(crate) codec: Codec,
-    durable: bool,
+    /// The group of its records, if only a log changes them.
+    group: Option<&'static LocalGroup>,
     /// Milliseconds to live of records that are written without an expiry; 0 if they do not expire.
     ttl_ms: AtomicU64,
     /// The options with which the table was opened, compared by a second `open`.
@@ -80,8 +82,9 @@ impl Store {
         Store::new(name, Codec::Raw, None, Options::default(), Backing::Database(databases, number))
     }
 
-    /// A named table of the log.
+    /// A named table of a log.
     pub(crate) fn named(
+        group: &'static LocalGroup,
         name: Raw,
         codec: Codec,
         ttl_ms: Option<u64>,
@@ -90,7 +93,8 @@ impl Store {
     ) -> Store {
         let order = table.options().order;
         let options = Options { order, shards, ..Options::default() };
-        Store::new(name, codec, ttl_ms, options, Backing::Named(table))
+        let group = Some(group);
+        Store { group, ..Store::new(name, codec, ttl_ms, options, Backing::Named(table)) }
     }
 
     fn new(
@@ -100,15 +104,16 @@ impl Store {
         options: Options,
         backing: Backing,
     ) -> Store {
-        let durable = match &backing {
-            Backing::Own(_) => false,
-            Backing::Named(_) => true,
-            Backing::Database(databases, number) => databases.table(*number).is_durable(),
+        let group = match &backing {
+            Backing::Database(databases, number) if databases.table(*number).is_durable() => {
+                Some(durable::of_database(*number))
+            }
+            _ => None,
         };
         Store {
             name,
             codec,
-            durable,
+            group,
             ttl_ms: AtomicU64::new(ttl_ms.unwrap_or(0)),
             limits: Mutex::new(options.limits),
             options,
@@ -129,10 +134,16 @@ impl Store {
         }
     }
 
-    /// Whether only the log changes its records.
+    /// Whether only a log changes its records.
     #[inline]
     pub(crate) fn is_durable(&self) -> bool {
-        self.durable
+        self.group.is_some()
+    }
+
+    /// The group of its records, if they are in a log.
+    #[inline]
+    pub(crate) fn group(&self) -> Option<&'static LocalGroup> {
+        self.group
     }
 
     /// Whether it is a named table of the log.
@@ -143,25 +154,25 @@ impl Store {
     /// The longest value, in bytes.
     #[inline]
     pub(crate) fn value_bytes_max(&self) -> usize {
-        if self.durable { durable::value_bytes_max() } else { VALUE_BYTES_MAX }
+        self.group.map_or(VALUE_BYTES_MAX, LocalGroup::value_bytes_max)
     }
 
     /// The time by which its records expire: that of the log, or the time of day.
     pub(crate) fn now_ms(&self) -> u64 {
-        if self.durable { durable::now_ms() } else { now_ms() }
+        self.group.map_or_else(now_ms, LocalGroup::now_ms)
     }
 
     #[inline]
     fn tick(&self) -> Tick {
-        Tick { durable: self.durable }
+        Tick { group: self.group }
     }
 
     /// What names it in records of the log.
-    pub(crate) fn home(&self) -> Option<u64> {
+    pub(crate) fn home(&self) -> Option<Home> {
         match &self.backing {
             Backing::Own(_) => None,
-            Backing::Named(table) => Some(table.id()),
-            Backing::Database(_, number) => Some(*number as u64),
+            Backing::Named(table) => Some(table.home()),
+            Backing::Database(_, number) => Some(Home::Database(*number)),
         }
     }
 
@@ -264,7 +275,7 @@ impl Store {
     /// Whether a value of this length may be kept by reference.
     #[inline]
     pub(crate) fn keeps(&self, value_len: usize) -> bool {
-        !self.durable && self.codec == Codec::Raw && value_len <= VALUE_BYTES_MAX
+        !self.is_durable() && self.codec == Codec::Raw && value_len <= VALUE_BYTES_MAX
     }
 
     /// Stores a record in the same way, with a value that is not copied.
@@ -298,16 +309,8 @@ impl Store {
     #[inline]
     fn execute_at<R: Reply>(&self, now_ms: u64, command: &Command<'_>, reply: &mut R) {
         let context = Context { now_ms, value_bytes_max: self.value_bytes_max() };
-        match &self.backing {
-            Backing::Own(table) => todana_command::execute_on(table, command, context, reply),
-            // Only reads; `submit` records the writes.
-            Backing::Named(table) => {
-                todana_command::execute_on(table.table(), command, context, reply);
-            }
-            Backing::Database(databases, number) => {
-                todana_command::execute(databases, *number, command, context, reply);
-            }
-        }
+        // In a table of a log only reads; `submit` records the writes.
+        todana_command::execute_at(self.place(), command, context, reply);
     }
 
     /// Milliseconds to live of records that are written without an expiry.
@@ -380,40 +383,15 @@ fn stripe() -> usize {
     })
 }
 
-/// Milliseconds since the Unix epoch.
-pub(crate) fn now_ms() -> u64 {
-    clock_ms(libc::CLOCK_REALTIME)
-}
-
-/// Milliseconds since the Unix epoch at the kernel's last clock tick, if there is such a clock:
-/// never later than [`now_ms`], at most one tick (1 to 10 ms) earlier, and several times cheaper.
-/// For look-ups: a record may be visible for a tick longer than it lives.
-#[inline]
-fn tick_ms() -> u64 {
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    return clock_ms(libc::CLOCK_REALTIME_COARSE);
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    return now_ms();
-}
-
 /// The time by which the records of a table expire, at the last clock tick.
 #[derive(Clone, Copy)]
 struct Tick {
-    durable: bool,
+    group: Option<&'static LocalGroup>,
 }
 
 impl Time for Tick {
     #[inline]
     fn ms(self) -> u64 {
-        if self.durable { durable::tick_ms() } else { tick_ms() }
+        self.group.map_or_else(tick_ms, LocalGroup::tick_ms)
     }
-}
-
-#[inline]
-pub(crate) fn clock_ms(clock: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a valid location for the result. The call cannot fail with a clock that exists; if it
-    // did, the time would be 0 and nothing would expire.
-    unsafe { libc::clock_gettime(clock, &mut time) };
-    (time.tv_sec as u64).wrapping_mul(1000).wrapping_add(time.tv_nsec as u64 / 1_000_000)
 }

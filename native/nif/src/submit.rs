@@ -8,6 +8,7 @@
 //! unknown}` if nobody knows.
 
 use crate::codec::Misuse;
+use crate::durable::LocalGroup;
 use crate::erts::{self, Message, Raw, RawEnv};
 use crate::reply::{self, Answer, Answers};
 use crate::store::{Codec, Store};
@@ -24,7 +25,7 @@ use todana_command::{
 };
 use todana_group::record::TableOptions;
 use todana_group::{
-    Deliver, Gate, Group, Outcome, Submission, Submit, Ticket, plain_units, read_in_one_load,
+    Deliver, Gate, Group, Home, Outcome, Submission, Submit, Ticket, plain_units, read_in_one_load,
     record,
 };
 
@@ -146,7 +147,7 @@ impl Deliver for Callers {
 /// The records of a submission.
 pub(crate) struct Records<'g> {
     group: &'g Group,
-    home: u64,
+    home: Home,
     bytes: Vec<u8>,
     count: usize,
     /// The newest format that one of them needs.
@@ -168,10 +169,18 @@ impl Records<'_> {
     }
 
     /// Adds commands that are one step.
-    pub(crate) fn put_batch(&mut self, batch: &LoggedTransaction<'_>) {
-        if self.admit(units_of_optimistic_commit(batch.watches.len(), batch.commands.len())) {
-            record::put_transaction(&mut self.bytes, self.home, &batch.watches, &batch.commands);
-            let formats = batch.commands.iter().map(|(_, command)| command.format());
+    pub(crate) fn put_transaction(&mut self, transaction: &LoggedTransaction<'_>) {
+        if self.admit(units_of_optimistic_commit(
+            transaction.watches.len(),
+            transaction.commands.len(),
+        )) {
+            record::put_transaction(
+                &mut self.bytes,
+                self.home,
+                &transaction.watches,
+                &transaction.commands,
+            );
+            let formats = transaction.commands.iter().map(|(_, command)| command.format());
             self.format = self.format.max(formats.max().unwrap_or(FORMAT_MIN));
             self.count += 1;
         }
@@ -222,17 +231,18 @@ pub(crate) fn submit(
     shape: Shape,
     fill: impl FnOnce(&mut Records<'_>),
 ) -> Answer {
-    let (Some(group), Some(home)) = (durable::group(), store.home()) else {
+    let group = store.group().and_then(LocalGroup::group);
+    let (Some(group), Some(home)) = (group, store.home()) else {
         return Answer::NotExecuted;
     };
     submit_to(env, &group, home, form, shape, fill)
 }
 
 /// Queues records that concern no table, or this one.
-pub(crate) fn submit_to(
+fn submit_to(
     env: Env<'_>,
     group: &Arc<Group>,
-    home: u64,
+    home: Home,
     form: Form<'_>,
     shape: Shape,
     fill: impl FnOnce(&mut Records<'_>),
@@ -285,14 +295,15 @@ pub(crate) fn term(env: Env<'_>, answer: Answer) -> Term<'_> {
     unsafe { Term::new(env, reply::fact(env.as_c_arg(), answer)) }
 }
 
-/// Queues records about named tables.
-pub(crate) fn about_tables<'a>(
+/// Queues records that concern a group as a whole: its named tables, its time.
+pub(crate) fn to_group<'a>(
     env: Env<'a>,
+    group: Option<Arc<Group>>,
     form: Form<'a>,
     fill: impl FnOnce(&mut Records<'_>),
 ) -> Term<'a> {
-    let answer = match durable::group() {
-        Some(group) => submit_to(env, &group, 0, form, Shape::Number, fill),
+    let answer = match group {
+        Some(group) => submit_to(env, &group, Home::Database(0), form, Shape::Number, fill),
         None => Answer::NotExecuted,
     };
     term(env, answer)
@@ -303,7 +314,7 @@ pub(crate) fn about_tables<'a>(
 #[rustler::nif]
 fn durable_withdraw(number: u64) -> Atom {
     let ticket = Ticket { place: PLACE, number };
-    let is_queued = durable::group().is_some_and(|group| group.withdraw(ticket));
+    let is_queued = durable::withdraw(ticket);
     match (WAITING.lock().remove(&number), is_queued) {
         (None, _) => atoms::answered(),
         (Some(_), true) => atoms::not_executed(),
@@ -314,7 +325,7 @@ fn durable_withdraw(number: u64) -> Atom {
 /// `durable_state() -> open | read_only | closed | none`: whether the log accepts writes.
 #[rustler::nif]
 fn durable_state() -> Atom {
-    match durable::gate() {
+    match durable::first().group().map(|group| group.gate()) {
         None => atoms::none(),
         Some(Gate::Open) => atoms::open(),
         Some(Gate::ReadOnly | Gate::Removals | Gate::Leaderless) => atoms::read_only(),
@@ -325,7 +336,10 @@ fn durable_state() -> Atom {
 /// Fails if the records of the table cannot be read yet.
 #[inline]
 pub(crate) fn readable(store: &Store) -> Result<(), Misuse> {
-    if store.is_durable() && durable::readable().is_none() { Err(recovering()) } else { Ok(()) }
+    match store.group().is_some_and(|group| group.readable().is_none()) {
+        true => Err(recovering()),
+        false => Ok(()),
+    }
 }
 
 /// Reads records. Fails if they cannot be read yet, or were replaced meanwhile: what was read may
@@ -335,16 +349,20 @@ pub(crate) fn reading<'a, R>(
     store: &'a Store,
     read: impl FnOnce(&'a Store) -> Result<R, Misuse>,
 ) -> Result<R, Misuse> {
-    if store.is_durable() { reading_durable(store, read) } else { read(store) }
+    match store.group() {
+        Some(group) => reading_durable(group, store, read),
+        None => read(store),
+    }
 }
 
 #[cold]
 #[inline(never)]
 fn reading_durable<'a, R>(
+    group: &LocalGroup,
     store: &'a Store,
     read: impl FnOnce(&'a Store) -> Result<R, Misuse>,
 ) -> Result<R, Misuse> {
-    read_in_one_load(durable::readable, || read(store)).unwrap_or_else(|| Err(recovering()))
+    read_in_one_load(|| group.readable(), || read(store)).unwrap_or_else(|| Err(recovering()))
 }
 
 #[cold]
@@ -419,7 +437,7 @@ fn expired(player: &mut Player, changed: Answer) -> Answer {
     }
 }
 
-/// Of a batch: the first of its commands that failed, if any did.
+/// Of a transaction: the first of its commands that failed, if any did.
 fn committed(env: RawEnv, player: &mut Player) -> Raw {
     let mut answers = Answers::default();
     match player.next_transaction(&mut answers, |_, _| ()) {

@@ -424,7 +424,7 @@ fn sweep_some<'a>(env: Env<'a>, store: &Store, work_max: usize) -> Term<'a> {
         return (0_u64, false).encode(env);
     }
     let started = std::time::Instant::now();
-    let swept = store.table().sweep(crate::store::now_ms(), work_max);
+    let swept = store.table().sweep(crate::time::now_ms(), work_max);
     erts::consume_timeslice(env.as_c_arg(), started.elapsed());
     swept.encode(env)
 }
@@ -492,10 +492,10 @@ pub(crate) fn handle_of<'a>(env: Env<'a>, table: Term<'a>) -> Result<Term<'a>, M
 /// the log, whether it is open or not.
 #[rustler::nif]
 fn durable_table<'a>(env: Env<'a>, name: rustler::Binary<'a>) -> Term<'a> {
-    let found = durable::group().and_then(|group| group.table(name.as_slice()));
-    let Some(table) = found else { return atoms::none().encode(env) };
+    let found = durable::named_table(name.as_slice());
+    let Some((_, table)) = found else { return atoms::none().encode(env) };
     let TableOptions { order, opaque, .. } = table.options();
-    let Kept { codec, ttl_ms, shards } = Kept::decode(opaque);
+    let OpaqueOptions { codec, ttl_ms, shards } = OpaqueOptions::decode(opaque);
     let order = order.map(|order| order::word(order, codec));
     let codec = if codec == Codec::Raw { atoms::raw() } else { atoms::term() };
     (codec, ttl_ms, order, shards).encode(env)
@@ -504,7 +504,7 @@ fn durable_table<'a>(env: Env<'a>, name: rustler::Binary<'a>) -> Term<'a> {
 /// `durable_tables() -> [Name]`: the named tables of the log.
 #[rustler::nif]
 fn durable_tables(env: Env<'_>) -> Vec<Term<'_>> {
-    let tables = durable::group().map(|group| group.tables()).unwrap_or_default();
+    let tables = durable::named_tables();
     let name = |name: &[u8]| {
         let term = crate::values::fresh(env.as_c_arg(), name);
         // SAFETY: the term was made in this environment.
@@ -521,8 +521,7 @@ fn durable_record<'a>(
     table: rustler::Binary<'a>,
     key: rustler::Binary<'a>,
 ) -> Term<'a> {
-    let table = durable::group().and_then(|group| group.table(table.as_slice()));
-    let value = table.and_then(|named| {
+    let value = durable::named_table(table.as_slice()).and_then(|(_, named)| {
         let copy = |value: &[u8]| crate::values::fresh(env.as_c_arg(), value);
         named.table().read(key.as_slice(), 0, |entry| entry?.text().ok().map(copy))
     });
@@ -535,14 +534,14 @@ fn durable_record<'a>(
 
 /// What a named table of the log keeps for this library: the options with which it was opened, as
 /// bytes.
-struct Kept {
+struct OpaqueOptions {
     codec: Codec,
     ttl_ms: Option<u64>,
     /// Number of shards, if it was given.
     shards: Option<u32>,
 }
 
-impl Kept {
+impl OpaqueOptions {
     fn encode(&self) -> [u8; 13] {
         let mut bytes = [0; 13];
         bytes[0] = match self.codec {
@@ -555,7 +554,7 @@ impl Kept {
         bytes
     }
 
-    fn decode(bytes: &[u8]) -> Kept {
+    fn decode(bytes: &[u8]) -> OpaqueOptions {
         let codec = match bytes.first() {
             Some(1) => Codec::Term,
             Some(2) => Codec::OrderedTerm,
@@ -565,7 +564,7 @@ impl Kept {
         let ttl_ms = ttl_ms.map(u64::from_le_bytes).filter(|ttl_ms| *ttl_ms > 0);
         let shards = bytes.get(9..13).and_then(|bytes| bytes.try_into().ok());
         let shards = shards.map(u32::from_le_bytes).filter(|shards| *shards > 0);
-        Kept { codec, ttl_ms, shards }
+        OpaqueOptions { codec, ttl_ms, shards }
     }
 }
 
@@ -583,30 +582,32 @@ fn create_durable<'a>(
 ) -> Term<'a> {
     let order = order::of_word(order);
     let codec = codec_of(codec, order.is_some());
-    let opaque = Kept { codec, ttl_ms, shards }.encode();
+    let opaque = OpaqueOptions { codec, ttl_ms, shards }.encode();
     let shards = shards.map(|shards| shards as usize);
     let options = TableOptions { order, shards, opaque: &opaque };
-    submit::about_tables(env, form, |records| records.create_table(name.as_slice(), &options))
+    let group = durable::for_named_table(name.as_slice());
+    submit::to_group(env, group, form, |records| records.create_table(name.as_slice(), &options))
 }
 
 /// `drop_durable(Name, Form)`: removes a named table of the log with its records.
 #[rustler::nif]
 fn drop_durable<'a>(env: Env<'a>, name: rustler::Binary<'a>, form: Form<'a>) -> Term<'a> {
-    submit::about_tables(env, form, |records| records.drop_table(name.as_slice()))
+    let group = durable::for_named_table(name.as_slice());
+    submit::to_group(env, group, form, |records| records.drop_table(name.as_slice()))
 }
 
 /// Opens a named table of the log, or finds the open one. `{error, exists}` if the open table of
 /// that name is not this one.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn open_durable<'a>(env: Env<'a>, name: Atom, text: rustler::Binary<'a>) -> Term<'a> {
-    let found = durable::group().and_then(|group| group.table(text.as_slice()));
-    let Some(table) = found else { return env.error_tuple(atoms::absent()) };
+    let found = durable::named_table(text.as_slice());
+    let Some((group, table)) = found else { return env.error_tuple(atoms::absent()) };
     let mut open = OPEN.lock();
     if let Some(found) = open.iter().find(|open| open.store.name == name.as_c_arg()) {
-        let same = found.store.is_named() && found.store.home() == Some(table.id());
+        let same = found.store.is_named() && found.store.home() == Some(table.home());
         return if same { handle_term(env, found) } else { env.error_tuple(atoms::exists()) };
     }
-    let Kept { codec, ttl_ms, shards } = Kept::decode(table.options().opaque);
+    let OpaqueOptions { codec, ttl_ms, shards } = OpaqueOptions::decode(table.options().opaque);
     let shards = shards.map(|shards| shards as usize);
-    publish(env, &mut open, Store::named(name.as_c_arg(), codec, ttl_ms, shards, table))
+    publish(env, &mut open, Store::named(group, name.as_c_arg(), codec, ttl_ms, shards, table))
 }

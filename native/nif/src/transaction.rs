@@ -119,10 +119,10 @@ fn logged<'a>(
     transaction: &OptimisticCommit<'_>,
     form: Form<'a>,
 ) -> Term<'a> {
-    // A named table is database 0 of its batches.
+    // A named table is database 0 of its transactions.
     match transaction.logged(store.database_number().unwrap_or(0)) {
-        Ok(batch) => {
-            let records = |records: &mut submit::Records<'_>| records.put_batch(&batch);
+        Ok(transaction) => {
+            let records = |records: &mut submit::Records<'_>| records.put_transaction(&transaction);
             submit::term(env, submit::submit(env, store, form, Shape::Committed, records))
         }
         Err(Uncommitted::TooMuchWork) => env.error_tuple(atoms::too_large()),

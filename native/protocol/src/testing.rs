@@ -24,7 +24,7 @@ use std::sync::atomic::Ordering::{self, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use todana_command::{DATABASES, Databases};
-use todana_group::Submit;
+use todana_group::{GroupNumber, Submit};
 use todana_table::{Options, Table};
 
 /// The time of a new host's clock: 2023-11-14 22:13:20 UTC.
@@ -200,7 +200,7 @@ impl<P: Part> FakeHost<P> {
     pub fn commit(&mut self) -> bool {
         let log_ms = self.log_ms();
         let Some(log) = &self.log else { return false };
-        if let Some(wait) = self.commits.begin_wait() {
+        if let Some((_, wait)) = self.commits.begin_wait() {
             self.awaited.push(wait);
             let is_fresh = match wait {
                 Wait::Proof => self.has_leader,
@@ -228,7 +228,15 @@ impl<P: Part> FakeHost<P> {
     fn durable_commits(&mut self) -> Option<(Log<'_>, &mut Commits)> {
         let submit = self.log.as_ref()?.submit();
         let (may_wait, level, now_ms) = (self.may_wait, self.read_level, self.log_ms());
-        let log = Log { submit, databases: &self.databases, may_wait, level, clock_ms: 0, now_ms };
+        let log = Log {
+            group: GroupNumber::default(),
+            submit,
+            databases: &self.databases,
+            may_wait,
+            level,
+            clock_ms: 0,
+            now_ms,
+        };
         Some((log, &mut self.commits))
     }
 }
@@ -294,13 +302,24 @@ impl<P: Part> Store for FakeHost<P> {
         &self.databases
     }
     #[inline]
-    fn commits(&mut self) -> Option<(Log<'_>, &mut Commits)> {
+    fn commits(&mut self, _: usize) -> Option<(Log<'_>, &mut Commits)> {
         if self.log.is_some() { self.durable_commits() } else { None }
     }
-    fn log(&self) -> Option<Log<'_>> {
+    fn own_commits(&mut self) -> Option<&mut Commits> {
+        self.log.is_some().then_some(&mut self.commits)
+    }
+    fn log(&self, _: usize) -> Option<Log<'_>> {
         let submit = self.log.as_ref()?.submit();
         let (may_wait, level, now_ms) = (self.may_wait, self.read_level, self.log_ms());
-        Some(Log { submit, databases: &self.databases, may_wait, level, clock_ms: 0, now_ms })
+        Some(Log {
+            group: GroupNumber::default(),
+            submit,
+            databases: &self.databases,
+            may_wait,
+            level,
+            clock_ms: 0,
+            now_ms,
+        })
     }
     fn is_playing(&self) -> bool {
         self.commits.is_playing()

@@ -28,7 +28,7 @@ pub(super) fn admit<H: Host>(name: Name, host: &H) -> Result<(), Failure> {
     let topology = host.topology();
     let places = [Name::ClusterNodes, Name::ClusterShards, Name::ClusterSlots];
     if places.contains(&name) && !topology.as_ref().is_some_and(|it| it.is_led) {
-        host.admit_read(0).map_err(|why| not_done(why, host))?;
+        host.admit_read(0).map_err(|why| not_done(why, 0, host))?;
     }
     if name == Name::ClusterHelp || topology.is_some() { Ok(()) } else { Err(DISABLED) }
 }

@@ -9,16 +9,18 @@ use todana_command::{Access, BitsCommand, Command, Context, StringCommand};
 use todana_group::Gate;
 use todana_protocol::NotDone;
 
-/// The error for a command that has no reply.
+/// The error for a command on a database that has no reply.
 #[cold]
-pub(super) fn not_done<H: Host>(why: NotDone, host: &H) -> Failure {
+pub(super) fn not_done<H: Host>(why: NotDone, database: usize, host: &H) -> Failure {
     match why {
         NotDone::Loading => "LOADING Todana is loading the dataset in memory".into(),
-        NotDone::ReadOnly if host.log().is_some_and(|it| it.submit.gate() == Gate::Leaderless) => {
-            format!("CLUSTERDOWN {}", host.log_trouble()).into()
+        NotDone::ReadOnly
+            if host.log(database).is_some_and(|it| it.submit.gate() == Gate::Leaderless) =>
+        {
+            format!("CLUSTERDOWN {}", host.log_trouble(database)).into()
         }
         NotDone::ReadOnly => {
-            format!("MISCONF Errors writing to the AOF file: {}", host.log_trouble()).into()
+            format!("MISCONF Errors writing to the AOF file: {}", host.log_trouble(database)).into()
         }
         NotDone::Busy => {
             "CLUSTERDOWN the log accepts no writes: it did not take this one in time".into()
@@ -42,7 +44,7 @@ pub(super) fn log_limit<H: Host>(
     context: Context,
     host: &H,
 ) -> Option<Failure> {
-    let limit = host.log()?.submit.value_bytes_max();
+    let limit = host.log(database)?.submit.value_bytes_max();
     let is_beyond_both = match *command {
         Command::String(StringCommand::SetRange { offset, bytes, .. }) => {
             offset.saturating_add(bytes.len() as u64) > context.value_bytes_max as u64

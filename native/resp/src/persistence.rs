@@ -22,9 +22,9 @@ const COPIES_MS: (u64, u64) = (20, 640);
 
 /// How long WAIT sleeps, at most `pause_ms`. Nobody else can come to have an entry without a
 /// cluster.
-pub(super) fn wait_ms(until_ms: u64, pause_ms: u64, host: &impl Host) -> u64 {
+pub(super) fn wait_ms(until_ms: u64, pause_ms: u64, database: usize, host: &impl Host) -> u64 {
     let left_ms = until_ms.saturating_sub(host.now_ms());
-    let others = host.log().map_or(0, |log| log.submit.others());
+    let others = host.log(database).map_or(0, |log| log.submit.others());
     if others == 0 { left_ms } else { left_ms.min(pause_ms) }
 }
 
@@ -92,7 +92,7 @@ impl<H: Host> Call<'_, '_, H> {
         let replicas = self.at_least_0(1)?;
         let timeout_ms = self.at_least_0(2)?;
         let now_ms = self.host.now_ms();
-        let log = self.host.log();
+        let log = self.host.log(self.state.database);
         let begun = match self.state.begun.take() {
             Some(Unfinished::Waiting { until_ms, index, pause_ms }) => {
                 (until_ms, index, COPIES_MS.1.min(2 * pause_ms))

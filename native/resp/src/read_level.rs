@@ -43,18 +43,19 @@ impl<H: Host> Call<'_, '_, H> {
             _ => return Err(SYNTAX),
         };
         let log = self.log()?;
-        log.admit_read().map_err(|why| not_done(why, self.host))?;
+        let database = self.state.database;
+        log.admit_read().map_err(|why| not_done(why, database, self.host))?;
         if log.submit.applied_index() >= index {
             return self.ok();
         }
         let may_wait = ms > 0 && !self.state.is_in_exec;
-        if may_wait && self.host.await_applied(index, ms) {
+        if may_wait && self.host.await_applied(database, index, ms) {
             return Ok(self.state.begins_commit(false));
         }
         Err(format!("CLUSTERDOWN this node has not applied entry {index} of the log").into())
     }
 
     fn log(&self) -> Result<Log<'_>, Failure> {
-        self.host.log().ok_or(NO_LOG.into())
+        self.host.log(self.state.database).ok_or(NO_LOG.into())
     }
 }

@@ -47,7 +47,7 @@ impl<H: Host> Call<'_, '_, H> {
 
     /// The last entry of the log that is applied here.
     fn offset(&self) -> u64 {
-        self.host.log().map_or(0, |log| log.submit.applied_index())
+        self.host.log(self.state.database).map_or(0, |log| log.submit.applied_index())
     }
 
     pub(super) fn replication(&self) -> Fields {

@@ -231,7 +231,7 @@ fn carry_out<H: Host>(
                         // The client has a part of the reply.
                         return Flow::Close;
                     }
-                    encoder.error(&not_done(why, host));
+                    encoder.error(&not_done(why, database, host));
                 }
             }
             if state.tracks.is_some() {

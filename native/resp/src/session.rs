@@ -94,7 +94,7 @@ impl<H: Host> Advance<H> for RespSession {
                 break Next::Close;
             }
             if let Some(unfinished) = &state.begun {
-                let next = next_of(unfinished, host);
+                let next = next_of(unfinished, state.database, host);
                 // The request stays in the input and is parsed again. It then gets the same random
                 // number, and so do those that ride with it.
                 let drawn = std::mem::replace(&mut state.random, random);
@@ -144,7 +144,7 @@ impl Session for RespSession {
 }
 
 /// What an unfinished request waits for.
-fn next_of<H: Host>(unfinished: &Unfinished, host: &H) -> Next {
+fn next_of<H: Host>(unfinished: &Unfinished, database: usize, host: &H) -> Next {
     match *unfinished {
         Unfinished::Command(_)
         | Unfinished::Listing(_)
@@ -154,7 +154,7 @@ fn next_of<H: Host>(unfinished: &Unfinished, host: &H) -> Next {
         Unfinished::Publishing { is_full: true, .. } => Next::Wait { ms: channels::FULL_MS },
         Unfinished::Saving(_) => Next::Wait { ms: persistence::POLL_MS },
         Unfinished::Waiting { until_ms, pause_ms, .. } => {
-            Next::Wait { ms: persistence::wait_ms(until_ms, pause_ms, host) }
+            Next::Wait { ms: persistence::wait_ms(until_ms, pause_ms, database, host) }
         }
         Unfinished::Held { until_ms } => {
             Next::Wait { ms: monitor::held_ms(until_ms, host.now_ms()) }

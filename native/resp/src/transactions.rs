@@ -135,7 +135,7 @@ impl<H: Host> Call<'_, '_, H> {
             return Err("ERR WATCH inside MULTI is not allowed".into());
         }
         let database = self.state.database;
-        self.host.admit_read(database).map_err(|why| not_done(why, self.host))?;
+        self.host.admit_read(database).map_err(|why| not_done(why, database, self.host))?;
         let watches = &mut self.state.watches;
         let (now_ms, host) = (self.host.records_ms(database), &*self.host);
         let keys = &self.arguments[1..];
@@ -204,7 +204,7 @@ impl<H: Host> Call<'_, '_, H> {
         let executed = match executed {
             Ran::Submitted | Ran::Later => return Ok(self.state.begins_commit(false)),
             Ran::Done(executed) => executed.map_err(aborted),
-            Ran::Refused(why) => Err(not_done(why, self.host)),
+            Ran::Refused(why) => Err(not_done(why, self.state.database, self.host)),
         };
         if self.state.tracks.is_some() {
             for (name, arguments) in &requests {

@@ -28,7 +28,7 @@ use crate::statistics::LoopStatistics;
 use crate::waiters::Place;
 use std::sync::{Arc, Weak};
 use todana_command::DATABASES;
-use todana_group::{Deliver, Outcome, Submission, Submit, Ticket};
+use todana_group::{Deliver, GroupNumber, Outcome, Submission, Submit, Ticket};
 use todana_protocol::{Client, Commits, Next, NotDone, Wait};
 
 /// Time between two attempts to submit to a log that has no room.
@@ -39,7 +39,7 @@ const ROUND_BYTES_MAX: usize = 1 << 20;
 
 /// Whether a server has durable databases.
 pub(crate) fn has_durable_databases(config: &Config) -> bool {
-    config.log.is_some() && (0..DATABASES).any(|number| config.databases.is_durable(number))
+    config.homes.is_some() && (0..DATABASES).any(|number| config.databases.is_durable(number))
 }
 
 /// What a connection has in the log.
@@ -92,12 +92,12 @@ impl Commit {
         now: Moment,
         round: &mut Round,
     ) -> u64 {
-        if let Some(wait) = self.commits.begin_wait()
-            && let Some(log) = &shared.config.log
+        if let Some((group, wait)) = self.commits.begin_wait()
+            && let Some(homes) = &shared.config.homes
         {
             return self.begin_wait(
                 wait,
-                &**log,
+                homes.group(group),
                 shared.config.write_timeout_ms,
                 place,
                 now,
@@ -113,14 +113,15 @@ impl Commit {
         round.last_ticket += 1;
         self.ticket = round.last_ticket;
         round.bytes += handover.records.len();
-        round.submissions.push(Submission {
+        let submission = Submission {
             records: handover.records,
             count: handover.count,
             format: handover.format,
             units: handover.units,
             ticket: ticket(place, self.ticket),
             deliver: round.deliver.clone(),
-        });
+        };
+        round.of(handover.group).push(submission);
         if round.bytes >= ROUND_BYTES_MAX {
             round.hand_over(shared);
         }
@@ -181,11 +182,12 @@ impl Commit {
         clock: &Clock,
         now: Moment,
     ) -> Resumed {
-        let log = shared.config.log.as_ref();
-        if let Some(log) = log
+        let homes = shared.config.homes.as_ref();
+        if let Some(homes) = homes
             && self.is_waiting()
         {
-            let withdrawn = log.withdraw(ticket(place, self.ticket));
+            let ticket = ticket(place, self.ticket);
+            let withdrawn = homes.groups().any(|group| group.withdraw(ticket));
             self.commits.give_up(if withdrawn { NotDone::Busy } else { NotDone::Unknown });
         }
         self.commits.begin_turn();
@@ -197,8 +199,10 @@ impl Commit {
         let may_wait = self.busy_since_ms.is_none_or(|since_ms| {
             now.wall_ms().saturating_sub(since_ms) < shared.config.write_timeout_ms
         });
-        let now_ms = log.and_then(|log| log.now_ms()).unwrap_or(now.wall_ms());
-        Resumed { may_wait, clock_ms: log.map_or(0, |log| log.clock_ms()), now_ms }
+        // The times of a turn are those of one group.
+        let group = homes.map(|homes| homes.group(GroupNumber::default()));
+        let now_ms = group.and_then(|group| group.now_ms()).unwrap_or(now.wall_ms());
+        Resumed { may_wait, clock_ms: group.map_or(0, |group| group.clock_ms()), now_ms }
     }
 
     /// Ends a turn of a server with durable databases. Returns whether the connection must be
@@ -240,7 +244,8 @@ fn ticket(place: Place, number: u64) -> Ticket {
 
 /// What the connections of a loop hand over in one round.
 pub(crate) struct Round {
-    submissions: Vec<Submission>,
+    /// By the numbers of their groups.
+    submissions: Vec<Vec<Submission>>,
     /// Bytes of their records.
     bytes: usize,
     deliver: Arc<dyn Deliver>,
@@ -257,12 +262,20 @@ impl Round {
     /// Hands over everything. Called at the end of the round.
     #[inline]
     pub(crate) fn hand_over(&mut self, shared: &Shared) {
-        if !self.submissions.is_empty()
-            && let Some(log) = &shared.config.log
-        {
-            self.bytes = 0;
-            log.submit(&mut self.submissions);
+        let Some(homes) = &shared.config.homes else { return };
+        self.bytes = 0;
+        for (group, submissions) in homes.groups().zip(&mut self.submissions) {
+            if !submissions.is_empty() {
+                group.submit(submissions);
+            }
         }
+    }
+
+    /// The submissions to a group.
+    fn of(&mut self, group: GroupNumber) -> &mut Vec<Submission> {
+        let places = self.submissions.len().max(group.index() + 1);
+        self.submissions.resize_with(places, Vec::new);
+        &mut self.submissions[group.index()]
     }
 }
 

@@ -5,7 +5,7 @@ use crate::tuning::Tuning;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use todana_command::Databases;
-use todana_group::Submit;
+use todana_group::Homes;
 use todana_kyoto::KyotoSettings;
 use todana_protocol::{
     Changeable, Limits, MB, OptionField, OptionType, OptionValue, ReadLevel, Service, TB, bytes,
@@ -35,8 +35,8 @@ todana_protocol::options! {
         databases: Arc<Databases> = databases_within(&budget);
         /// The keeper of the log of durable databases, if there are any.
         keeper: Option<Arc<dyn Keeper>> = None;
-        /// The log of the durable databases; `None` if there are none.
-        log: Option<Arc<dyn Submit>> = None;
+        /// The groups of the durable databases; `None` if there are none.
+        homes: Option<Homes> = None;
         /// The addresses to listen on, with what they offer. Port 0 selects any free port.
         listeners: Vec<(Service, SocketAddr)> = Vec::new();
         /// Number of event-loop threads; `None` means one for each CPU online.

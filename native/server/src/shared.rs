@@ -265,8 +265,9 @@ impl Shared {
         match table.counts().entries_with_expiry {
             0 => 0,
             _ => {
-                let log = self.config.log.as_ref().filter(|_| table.is_durable());
-                table.mean_ttl_ms(log.and_then(|log| log.now_ms()).unwrap_or_else(wall_ms))
+                let homes = self.config.homes.as_ref().filter(|_| table.is_durable());
+                let log_ms = homes.and_then(|it| it.group(it.of_database(number)).now_ms());
+                table.mean_ttl_ms(log_ms.unwrap_or_else(wall_ms))
             }
         }
     }

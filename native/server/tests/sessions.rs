@@ -182,7 +182,7 @@ fn a_read_waits_for_its_proof_and_is_answered_in_the_second_run() {
         assert_eq!(peer.go_on(), (String::new(), Next::Commit));
         let commits = peer.commits();
         assert!(commits.hand_over().is_none() && !commits.is_waiting());
-        assert_eq!(commits.begin_wait(), Some(Wait::Proof));
+        assert_eq!(commits.begin_wait().map(|(_, wait)| wait), Some(Wait::Proof));
         assert!(commits.is_waiting() && commits.begin_wait().is_none());
         commits.settle(Outcome::Fresh);
         let (output, next) = peer.go_on();
@@ -201,7 +201,7 @@ fn a_read_without_a_proof_in_time_is_not_executed() {
         peer.read();
         peer.read();
         assert_eq!(peer.go_on().1, Next::Commit);
-        assert_eq!(peer.commits().begin_wait(), Some(Wait::Proof));
+        assert_eq!(peer.commits().begin_wait().map(|(_, wait)| wait), Some(Wait::Proof));
         peer.commits().give_up(NotDone::NoLeader);
         // The requests that had arrived do not wait one after the other.
         let (output, next) = peer.go_on();

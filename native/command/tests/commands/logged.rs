@@ -10,8 +10,8 @@ use todana_command::{
     KeyCommand, KeyState, LeaseCommand, LoggedSeen, LoggedTransaction, LoggedWatch,
     OptimisticCommit, Place, Set, Status, StringCommand, Transaction, Watch, Write,
     admit_logged_transaction, commit, decode_transaction, encode_transaction,
-    execute_logged_transaction, execute_logged_transaction_on, execute_transaction, is_logged,
-    is_transaction_logged, look_up_state, watch,
+    execute_logged_transaction, execute_transaction, is_logged, is_transaction_logged,
+    look_up_state, watch,
 };
 use todana_table::{Options, Table};
 
@@ -37,9 +37,8 @@ fn apply(store: &Store, bytes: &[u8]) -> (Status, Vec<Answer>) {
     let mut scratch = Vec::new();
     let transaction = decode_transaction(bytes, &mut scratch).expect("a transaction");
     let mut reply = Recorder::default();
-    let (databases, context) = (&store.databases, store.context());
-    let status =
-        execute_logged_transaction(databases, &transaction, context, &mut reply, |_, _| {});
+    let (place, context) = (Place::Database(&store.databases, 0), store.context());
+    let status = execute_logged_transaction(place, &transaction, context, &mut reply, |_, _| {});
     (status, reply.answers)
 }
 
@@ -473,8 +472,13 @@ fn an_optimistic_commit_on_a_table_that_is_no_database_is_logged_too() {
         let transaction = OptimisticCommit { checks, writes }.logged(0).expect("small");
         let mut reply = Recorder::default();
         let each = |_: &mut Recorder, _| {};
-        let status =
-            execute_logged_transaction_on(&table, &transaction, store.context(), &mut reply, each);
+        let status = execute_logged_transaction(
+            Place::Table(&table),
+            &transaction,
+            store.context(),
+            &mut reply,
+            each,
+        );
         (status, reply.answers)
     };
     let put = |key: &'static [u8]| Write { key, put: Some((b"1", 0, Expires::Never)) };
@@ -492,8 +496,13 @@ fn an_optimistic_commit_on_a_table_that_is_no_database_is_logged_too() {
         commands: vec![(1, set(b"k", b"v")), (0, Command::Database(DatabaseCommand::Count))],
     };
     let (mut reply, each) = (Recorder::default(), |_: &mut Recorder, _| {});
-    let status =
-        execute_logged_transaction_on(&table, &transaction, store.context(), &mut reply, each);
+    let status = execute_logged_transaction(
+        Place::Table(&table),
+        &transaction,
+        store.context(),
+        &mut reply,
+        each,
+    );
     let nowhere = Answer::Error(Error::NoSuchDatabase);
     assert_eq!((status, reply.answers), (Status::Done, vec![nowhere.clone(), nowhere]));
 }

@@ -71,7 +71,13 @@ fn apply(databases: &Databases, entry: &Entry) -> Tape {
                 let mut scratch = Vec::new();
                 let transaction = decode_transaction(bytes, &mut scratch).expect("a transaction");
                 let each = |tape: &mut Tape, _| tape.next_command();
-                execute_logged_transaction(databases, &transaction, context, &mut tape, each)
+                execute_logged_transaction(
+                    Place::Database(databases, 0),
+                    &transaction,
+                    context,
+                    &mut tape,
+                    each,
+                )
             }
             Logged::Collect(index, shards) => {
                 databases.tables()[*index].collect(shards.clone(), entry.time_ms);

@@ -3,6 +3,7 @@
 use todana_table::{Access, Meta, Stored};
 
 use super::{BLOCK_HEADER_BYTES, INDEX_ENTRY_BYTES};
+use crate::home::Home;
 use crate::wire::{Input, put_varint};
 
 const EXPIRY: u8 = 1;
@@ -104,7 +105,7 @@ pub(super) fn take_record<'b>(input: &mut Input<'b>) -> Option<SnapshotRecord<'b
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Block {
     pub(super) offset: u64,
-    pub(super) home: u64,
+    pub(super) home: Home,
     pub(super) length: u32,
     pub(super) records: u32,
     pub(super) kind: u8,
@@ -113,14 +114,14 @@ pub(super) struct Block {
 impl Block {
     pub(super) fn put(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.offset.to_le_bytes());
-        out.extend_from_slice(&self.home.to_le_bytes());
+        out.extend_from_slice(&self.home.number().to_le_bytes());
         out.extend_from_slice(&self.length.to_le_bytes());
         out.extend_from_slice(&self.records.to_le_bytes());
         out.push(self.kind);
     }
 
     pub(super) fn take(input: &mut Input<'_>) -> Option<Block> {
-        let (offset, home) = (input.u64()?, input.u64()?);
+        let (offset, home) = (input.u64()?, Home::of(input.u64()?));
         let (length, records) = (input.u32()?, input.u32()?);
         Some(Block { offset, home, length, records, kind: input.byte()? })
     }
@@ -140,14 +141,14 @@ const UNCHECKED_BYTES: usize = BLOCK_HEADER_BYTES - 4;
 pub(super) fn block_header(
     kind: u8,
     number: u64,
-    home: u64,
+    home: Home,
     content: &[u8],
 ) -> [u8; BLOCK_HEADER_BYTES] {
     let mut header = [0; BLOCK_HEADER_BYTES];
     header[0] = kind;
     header[4..8].copy_from_slice(&(content.len() as u32).to_le_bytes());
     header[8..16].copy_from_slice(&number.to_le_bytes());
-    header[16..24].copy_from_slice(&home.to_le_bytes());
+    header[16..24].copy_from_slice(&home.number().to_le_bytes());
     let checksum = crc32c::crc32c_append(crc32c::crc32c(&header[..UNCHECKED_BYTES]), content);
     header[UNCHECKED_BYTES..].copy_from_slice(&checksum.to_le_bytes());
     header

@@ -6,6 +6,7 @@ use todana_table::{Removed, TableState};
 use super::{CONTENT_BYTES_MAX, HEAD_BYTES, MAGIC, STAMPED, UNSTAMPED};
 use crate::apply::LogTime;
 use crate::clock::Stamp;
+use crate::home::Home;
 use crate::origins::{Origin, Origins};
 use crate::record::{TABLE_SHARDS_MAX, order_byte, order_of};
 use crate::wire::{Input, put_bytes, put_varint};
@@ -31,7 +32,7 @@ pub struct SnapshotInfo {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotTable {
     /// Names the table in the file.
-    pub home: u64,
+    pub home: Home,
     /// The number of the database whose table it is; `None` for a named table.
     pub database: Option<usize>,
     /// The name of a named table.
@@ -74,7 +75,7 @@ impl Content {
         }
         put_varint(&mut out, self.tables.len() as u64);
         for table in &self.tables {
-            out.extend_from_slice(&table.home.to_le_bytes());
+            out.extend_from_slice(&table.home.number().to_le_bytes());
             put_bytes(&mut out, &table.name);
             put_bytes(&mut out, &table.opaque);
             let TableState { seed, shards, order, version, clear_at_ms, removed } = &table.state;
@@ -113,7 +114,7 @@ impl Content {
         }
         let mut tables: Vec<SnapshotTable> = Vec::new();
         for _ in 0..input.length()? {
-            let home = input.u64()?;
+            let home = Home::of(input.u64()?);
             // Ascending, so that none is there twice.
             if tables.last().is_some_and(|last| last.home >= home) {
                 return None;
@@ -127,7 +128,7 @@ impl Content {
                 clear_at_ms: input.u64()?,
                 removed: Removed::from_bytes(input.bytes()?)?,
             };
-            let database = order.iter().position(|index| *index as u64 == home);
+            let database = order.iter().position(|index| Home::Database(*index) == home);
             tables.push(SnapshotTable { home, database, name, opaque, state });
         }
         let origins = origins.into_iter().collect();

@@ -14,6 +14,7 @@ use super::{
     HEAD_BYTES, INDEX_ENTRY_BYTES, LARGE, MAGIC, PIECE, RECORDS, STAMPED, SnapshotError,
     SnapshotInfo, SnapshotTable, UNSTAMPED,
 };
+use crate::home::Home;
 use crate::wire::Input;
 
 /// A snapshot that is whole as far as its header, its index and its footer say. The blocks are
@@ -210,7 +211,7 @@ impl SnapshotFile {
     }
 
     /// The home of a unit's records.
-    pub(crate) fn unit_home(&self, number: usize) -> u64 {
+    pub(crate) fn unit_home(&self, number: usize) -> Home {
         self.blocks[number].home
     }
 
@@ -249,7 +250,7 @@ impl SnapshotFile {
         Ok(content)
     }
 
-    fn table(&self, home: u64) -> Option<&SnapshotTable> {
+    fn table(&self, home: Home) -> Option<&SnapshotTable> {
         let tables = &self.content.tables;
         tables.get(tables.binary_search_by_key(&home, |table| table.home).ok()?)
     }

@@ -6,6 +6,8 @@ use std::io::{self, Write};
 
 use todana_table::{Entry, Shared, Snapshot};
 
+use crate::home::Home;
+
 use super::block::{Block, Head, block_header, put_head};
 use super::{
     BLOCK_BYTES, BLOCK_HEADER_BYTES, Content, END_MAGIC, INLINE_VALUE_BYTES, LARGE, PIECE, RECORDS,
@@ -43,7 +45,7 @@ pub struct SnapshotSource {
 
 /// A table and its point in time.
 pub(crate) struct SourceTable {
-    pub(crate) home: u64,
+    pub(crate) home: Home,
     pub(crate) snapshot: Snapshot<'static>,
 }
 
@@ -201,7 +203,7 @@ impl SnapshotSource {
         &mut self,
         file: &mut File,
         kind: u8,
-        home: u64,
+        home: Home,
         records: u32,
         content: &[u8],
     ) -> io::Result<()> {

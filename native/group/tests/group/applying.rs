@@ -5,7 +5,7 @@ use todana_command::{
     StringCommand,
 };
 use todana_group::record::{self, TableOptions};
-use todana_group::{Applied, Group, GroupOptions, Newer};
+use todana_group::{Applied, Group, GroupOptions, Home, Newer};
 use todana_table::KeyOrder;
 
 use crate::harness::{
@@ -68,7 +68,7 @@ fn the_time_of_the_log_never_goes_back() {
         let expires = Expires::At(at_ms);
         let command =
             Command::Key(KeyCommand::Expire { key: b"k", expires, when: Default::default() });
-        record::put_command(&mut records, 0, &command);
+        record::put_command(&mut records, Home::of(0), &command);
         records
     };
     for (time_ms, at_ms, is_left) in
@@ -131,7 +131,11 @@ fn an_entry_of_a_newer_version_is_not_applied_and_nothing_of_it_is() {
 fn a_read_that_writes_is_refused() {
     let mut harness = Harness::new();
     let mut records = Vec::new();
-    record::put_read(&mut records, 0, &Command::String(StringCommand::Take { key: b"a" }));
+    record::put_read(
+        &mut records,
+        Home::of(0),
+        &Command::String(StringCommand::Take { key: b"a" }),
+    );
     let records = [set(0, b"a", b"1"), records].concat();
     let expected = [done(&[Call::Stored(1)]), (Vec::new(), Status::Internal)];
     assert_eq!(harness.commit(records, 2), expected);
@@ -161,7 +165,10 @@ fn named_tables_are_created_and_dropped_by_the_log() {
     assert_eq!(harness.commit(records, 6), expected);
     let table = |group: &Group, name: &[u8]| group.table(name).expect("it exists");
     let orders = table(&harness.group, b"orders");
-    assert_eq!((orders.id(), orders.name(), orders.options()), (16, &b"orders"[..], ordered));
+    assert_eq!(
+        (orders.home().number(), orders.name(), orders.options()),
+        (16, &b"orders"[..], ordered)
+    );
     assert_eq!(orders.table().shards(), 64);
     assert_eq!(value(orders.table(), b"a"), Some(b"1".to_vec()));
     assert_eq!(value(table(&harness.group, b"users").table(), b"a"), Some(b"2".to_vec()));
@@ -175,7 +182,7 @@ fn named_tables_are_created_and_dropped_by_the_log() {
         [done(&[Call::Done]), done(&[Call::Refused(Refusal::Absent)]), done(&[Call::Integer(18)])];
     assert_eq!(harness.commit(records, 3), expected);
     assert_eq!(value(orders.table(), b"a"), None, "a dropped table is empty");
-    let ids: Vec<u64> = harness.group.tables().iter().map(|table| table.id()).collect();
+    let ids: Vec<u64> = harness.group.tables().iter().map(|table| table.home().number()).collect();
     assert_eq!(ids, [17, 18]);
 }
 
@@ -204,7 +211,11 @@ fn conditions_see_the_state_at_their_place_in_the_log() {
     for version in [1, 1] {
         let condition = Condition::IfVersion(version);
         let command = todana_command::Set { condition, ..todana_command::Set::new(b"a", b"2") };
-        record::put_command(&mut records, 0, &Command::String(StringCommand::Set(command)));
+        record::put_command(
+            &mut records,
+            Home::of(0),
+            &Command::String(StringCommand::Set(command)),
+        );
     }
     let expected = [
         done(&[Call::Stored(1)]),
@@ -226,8 +237,8 @@ fn a_transaction_is_one_step_if_its_watches_hold() {
         watch(b"b", LoggedSeen::AbsentSince(0)),
         watch(b"c", LoggedSeen::Absent),
     ];
-    record::put_transaction(&mut records, 0, &holds, &[set(b"2"), get()]);
-    record::put_transaction(&mut records, 0, &holds, &[set(b"3"), get()]);
+    record::put_transaction(&mut records, Home::of(0), &holds, &[set(b"2"), get()]);
+    record::put_transaction(&mut records, Home::of(0), &holds, &[set(b"3"), get()]);
     let expected = [
         done(&[Call::Stored(1)]),
         done(&[Call::Stored(2), Call::Value(b"2".to_vec())]),
@@ -237,9 +248,19 @@ fn a_transaction_is_one_step_if_its_watches_hold() {
 
     let mut records = Vec::new();
     record::put_create_table(&mut records, b"named", &TableOptions::default());
-    record::put_transaction(&mut records, 16, &[watch(b"a", LoggedSeen::Absent)], &[set(b"4")]);
-    record::put_transaction(&mut records, 16, &[watch(b"b", LoggedSeen::Absent)], &[set(b"5")]);
-    record::put_transaction(&mut records, 99, &[], &[set(b"6")]);
+    record::put_transaction(
+        &mut records,
+        Home::of(16),
+        &[watch(b"a", LoggedSeen::Absent)],
+        &[set(b"4")],
+    );
+    record::put_transaction(
+        &mut records,
+        Home::of(16),
+        &[watch(b"b", LoggedSeen::Absent)],
+        &[set(b"5")],
+    );
+    record::put_transaction(&mut records, Home::of(99), &[], &[set(b"6")]);
     let expected = [
         done(&[Call::Integer(16)]),
         done(&[Call::Stored(1)]),

@@ -7,8 +7,8 @@ use todana_command::{
 };
 use todana_group::record::TableOptions;
 use todana_group::{
-    Applied, BATCH_BYTES_MAX, BATCH_RECORDS_MAX, Deliver, Gate, GroupOptions, Outcome, Sealed,
-    Slice, Submission, Submit, Ticket, TooLong, record,
+    Applied, BATCH_BYTES_MAX, BATCH_RECORDS_MAX, Deliver, Gate, GroupOptions, Home, Outcome,
+    Sealed, Slice, Submission, Submit, Ticket, TooLong, record,
 };
 
 use crate::harness::{
@@ -485,7 +485,7 @@ fn a_record_that_may_take_long_waits_for_a_caller_that_has_time() {
     let transaction = {
         let mut records = Vec::new();
         let commands = vec![(0, Command::Key(KeyCommand::Delete { keys: &keys[..100] })); 6];
-        record::put_transaction(&mut records, 0, &[], &commands);
+        record::put_transaction(&mut records, Home::of(0), &[], &commands);
         records
     };
     let clear = Command::Database(DatabaseCommand::Clear { at_ms: Some(NOW_MS + 12) });
@@ -562,7 +562,7 @@ fn a_record_takes_long_by_the_values_that_it_reads() {
     }
     let batch = |command: Command<'static>| {
         let mut records = Vec::new();
-        record::put_transaction(&mut records, 0, &[], &[(0, command)]);
+        record::put_transaction(&mut records, Home::of(0), &[], &[(0, command)]);
         records
     };
     let field = |words: &'static [&'static [u8]], writes| {

@@ -1,7 +1,7 @@
 //! The time of the log: what advances it, and what does not.
 
 use todana_command::{Command, DatabaseCommand, FORMAT_MIN, StringCommand};
-use todana_group::{Applied, Stamp, Submit, record};
+use todana_group::{Applied, Home, Stamp, Submit, record};
 
 use crate::harness::{Harness, NOW_MS, command, options, set};
 use crate::snapshots::snapshot;
@@ -98,7 +98,7 @@ fn what_is_cleared_at_the_new_time_is_cleared_before_the_next_record() {
     harness.commit(set(0, b"before", b"1"), 1);
     let write = Command::String(StringCommand::SetRange { key: b"a", offset: 0, bytes: b"2" });
     let mut records = set_time(NOW_MS + 2 * HOUR_MS);
-    record::put_transaction(&mut records, 0, &[], &[(0, write)]);
+    record::put_transaction(&mut records, Home::of(0), &[], &[(0, write)]);
     harness.commit(records, 2);
     assert_eq!((harness.value(b"before"), harness.value(b"a")), (None, Some(b"2".to_vec())));
     harness.commit(set(0, b"b", b"3"), 1);

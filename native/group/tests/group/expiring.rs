@@ -1,7 +1,7 @@
 //! Expired records and scheduled clears: only the log removes them.
 
 use todana_command::{Command, DatabaseCommand, Expires, Set, StringCommand};
-use todana_group::record;
+use todana_group::{Home, record};
 use todana_table::Keyspace;
 
 use crate::harness::{Call, Harness, NOW_MS, Seen, command, done};
@@ -76,7 +76,7 @@ fn a_scheduled_clear_takes_effect_with_the_next_entry_or_a_time_mark() {
         let mut records = set_until(b"k", NOW_MS + 1_000_000);
         record::put_command(
             &mut records,
-            3,
+            Home::of(3),
             &Command::Database(DatabaseCommand::Clear { at_ms: Some(at_ms) }),
         );
         records

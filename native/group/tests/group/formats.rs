@@ -5,7 +5,7 @@ use todana_command::{
     ScriptCommand, StringCommand,
 };
 use todana_group::record::{self, TableOptions};
-use todana_group::{Applied, Submit};
+use todana_group::{Applied, Home, Submit};
 use todana_table::KeyOrder;
 
 use crate::harness::{Harness, Seen, command, set};
@@ -20,7 +20,7 @@ fn every_kind() -> (Vec<u8>, usize) {
         key: b"a",
         expires: Expires::At(1_800_000_000_000),
     });
-    record::put_command_within(&mut records, 3, &expire, 300);
+    record::put_command_within(&mut records, Home::of(3), &expire, 300);
     let watch = |seen| LoggedWatch { database: 1, table: 1, key: &b"w"[..], seen };
     let watches = [
         watch(LoggedSeen::Version(7)),
@@ -30,16 +30,16 @@ fn every_kind() -> (Vec<u8>, usize) {
     let delete = Command::Key(KeyCommand::Delete { keys: &[&b"w"[..], b"v"] });
     record::put_transaction(
         &mut records,
-        0,
+        Home::of(0),
         &watches,
         &[(1, delete), (2, Command::Database(DatabaseCommand::Count))],
     );
-    record::put_read(&mut records, 0, &Command::String(StringCommand::Get { key: b"a" }));
+    record::put_read(&mut records, Home::of(0), &Command::String(StringCommand::Get { key: b"a" }));
     let order = Some(KeyOrder::default());
     let options = TableOptions { order, shards: Some(64), opaque: b"term" };
     record::put_create_table(&mut records, b"named", &options);
     record::put_drop_table(&mut records, b"named");
-    record::put_collect(&mut records, 0, 5..4_096);
+    record::put_collect(&mut records, Home::of(0), 5..4_096);
     record::put_time_mark(&mut records);
     (records, 8)
 }
@@ -75,7 +75,7 @@ fn transaction(command: Command<'static>) -> Vec<u8> {
     let mut records = Vec::new();
     record::put_transaction(
         &mut records,
-        0,
+        Home::of(0),
         &[],
         &[(0, Command::Database(DatabaseCommand::Count)), (1, command)],
     );
@@ -84,7 +84,7 @@ fn transaction(command: Command<'static>) -> Vec<u8> {
 
 fn read(command: &Command<'_>) -> Vec<u8> {
     let mut records = Vec::new();
-    record::put_read(&mut records, 0, command);
+    record::put_read(&mut records, Home::of(0), command);
     records
 }
 

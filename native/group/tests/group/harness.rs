@@ -10,8 +10,8 @@ use todana_command::{
     Refusal, Reply, Set, Status, StringCommand,
 };
 use todana_group::{
-    Applied, Deliver, Gate, Group, GroupOptions, Outcome, Sealed, Submission, Submit, Ticket, Wake,
-    record,
+    Applied, Deliver, Gate, Group, GroupOptions, Home, Outcome, Sealed, Submission, Submit, Ticket,
+    Wake, record,
 };
 use todana_table::{Keyspace, Options, Table};
 
@@ -254,7 +254,7 @@ impl Reply for Calls {
 /// The record of a command.
 pub(crate) fn command(home: u64, command: &Command<'_>) -> Vec<u8> {
     let mut record = Vec::new();
-    record::put_command(&mut record, home, command);
+    record::put_command(&mut record, Home::of(home), command);
     record
 }
 
@@ -281,6 +281,6 @@ pub(crate) fn append(key: &[u8], bytes: &[u8]) -> Vec<u8> {
 
 pub(crate) fn read(home: u64, key: &[u8]) -> Vec<u8> {
     let mut records = Vec::new();
-    record::put_read(&mut records, home, &Command::String(StringCommand::Get { key }));
+    record::put_read(&mut records, Home::of(home), &Command::String(StringCommand::Get { key }));
     records
 }

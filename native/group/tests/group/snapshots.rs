@@ -10,8 +10,8 @@ use todana_command::{
 };
 use todana_group::record::{self, TableOptions};
 use todana_group::{
-    Applied, Damage, Gate, Group, GroupSnapshot, SnapshotError, SnapshotFile, SnapshotProgress,
-    SnapshotSource, Submit, Ticket,
+    Applied, Damage, Gate, Group, GroupSnapshot, Home, SnapshotError, SnapshotFile,
+    SnapshotProgress, SnapshotSource, Submit, Ticket,
 };
 use todana_table::{Abandoned, KeyOrder, Keyspace};
 
@@ -52,7 +52,7 @@ fn fill(harness: &mut Harness) {
     let mut records = Vec::new();
     let mut count = 0;
     let mut put = |home: u64, command: &Command<'_>| {
-        record::put_command(&mut records, home, command);
+        record::put_command(&mut records, Home::of(home), command);
         count += 1;
     };
     for number in 0..3_000_u32 {
@@ -117,7 +117,7 @@ fn a_restored_group_is_the_same_and_goes_on_the_same_way() {
         assert_eq!((table.len(), table.version()), (other.len(), other.version()));
         let named = copy.group.table(b"ordered").expect("it was there");
         assert_eq!(
-            (named.id(), named.options().opaque, named.table().len()),
+            (named.home().number(), named.options().opaque, named.table().len()),
             (17, &b"opaque"[..], 500)
         );
         assert!(copy.group.table(b"dropped").is_none());
@@ -137,7 +137,7 @@ fn a_restored_group_is_the_same_and_goes_on_the_same_way() {
         copy.apply(&sealed.bytes);
         twin.apply(&sealed.bytes);
         assert_eq!(copy.digest(), twin.digest());
-        assert_eq!(copy.group.table(b"next").map(|table| table.id()), Some(18));
+        assert_eq!(copy.group.table(b"next").map(|table| table.home().number()), Some(18));
     }
 }
 
@@ -204,17 +204,17 @@ fn change(harness: &mut Harness, number: u64) {
     let key = format!("key-{}", 3 * number + 2);
     record::put_command(
         &mut records,
-        2,
+        Home::of(2),
         &Command::Key(KeyCommand::Delete { keys: &[key.as_bytes()] }),
     );
     record::put_command(
         &mut records,
-        0,
+        Home::of(0),
         &Command::Database(DatabaseCommand::Swap { first: 1, second: 2 }),
     );
     record::put_command(
         &mut records,
-        5,
+        Home::of(5),
         &Command::Database(DatabaseCommand::Clear { at_ms: None }),
     );
     records.extend(set(17, key.as_bytes(), b"new"));

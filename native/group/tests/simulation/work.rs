@@ -6,6 +6,7 @@ use todana_command::{
     Command, Condition, DatabaseCommand, Expires, KeyCommand, LeaseCommand, LeaseOptions,
     LoggedSeen, LoggedWatch, Set, Side, StringCommand,
 };
+use todana_group::Home;
 use todana_group::record::{self, TableOptions};
 use todana_table::KeyOrder;
 
@@ -152,7 +153,7 @@ impl Op {
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
         let value = [b'v'; 20_000];
         let put = |out: &mut Vec<u8>, home: u64, command: &Command<'_>| {
-            record::put_command(out, home, command);
+            record::put_command(out, Home::of(home), command);
         };
         match *self {
             Op::Mark { key, marker } => put(out, KEPT, &mark(key, &marker.to_le_bytes())),
@@ -200,7 +201,7 @@ impl Op {
             Op::Read { home, key } => {
                 record::put_read(
                     out,
-                    home,
+                    Home::of(home),
                     &Command::String(StringCommand::Get { key: KEYS[key] }),
                 );
             }
@@ -258,7 +259,7 @@ impl Op {
                 let marker = marker.to_le_bytes();
                 let set = Command::String(StringCommand::Set(Set::new(KEYS[key], b"exec")));
                 let commands = [(WATCHED as usize, set), (KEPT as usize, mark(key, &marker))];
-                record::put_transaction(out, 0, &watches, &commands);
+                record::put_transaction(out, Home::of(0), &watches, &commands);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The digest of the group, made while the log goes on.
 
 use super::log::DIRTY_SLICE;
-use super::running::the_group;
+use super::running::Numbered;
 use crate::atoms;
 use crate::erts::ResourceType;
 use parking_lot::Mutex;
@@ -19,12 +19,12 @@ const PART: usize = 64;
 /// A digest that one process is making. Ended when that process drops it.
 pub(crate) struct Making(Mutex<Option<Digest>>);
 
-/// `group_digest() -> {ok, Digest} | {error, busy}`: begins a digest of what has been applied; busy
-/// in the middle of an entry, and while there is a snapshot of a table. See
+/// `group_digest(Group) -> {ok, Digest} | {error, busy}`: begins a digest of what has been applied;
+/// busy in the middle of an entry, and while there is a snapshot of a table. See
 /// [`Group::begin_digest`](todana_group::Group::begin_digest).
 #[rustler::nif(schedule = "DirtyCpu")]
-fn group_digest(env: Env<'_>) -> NifResult<Term<'_>> {
-    let Some(digest) = the_group()?.begin_digest() else {
+fn group_digest(env: Env<'_>, of: Numbered) -> NifResult<Term<'_>> {
+    let Some(digest) = of.the_group()?.begin_digest() else {
         return Ok((atoms::error(), atoms::busy()).encode(env));
     };
     let making = DIGEST.make(Making(Mutex::new(Some(digest))), 0);

@@ -1,11 +1,7 @@
 //! What the processes around the log call: to take batches, to apply them, to open the gate.
 
-use super::running::{
-    RUNNING, Running, Settings, group, group_and_snapshot, group_to_load, now_ms, publish,
-    shared_clock, shared_gate, the_group,
-};
-use crate::{atoms, database, erts, reads};
-use parking_lot::Mutex;
+use super::running::{LocalGroup, Numbered, Running, Settings};
+use crate::{atoms, database, erts};
 use rustler::types::atom::Atom;
 use rustler::{Binary, Encoder, Env, LocalPid, NewBinary, NifResult, Term};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -29,27 +25,22 @@ const TAKEN_BYTES_MAX: usize = 256 << 10;
 /// The default of `durable_value_bytes_max`.
 const VALUE_BYTES_MAX: usize = 16 << 20;
 
-/// The process that takes batches.
-static BATCHER: Mutex<Option<LocalPid>> = Mutex::new(None);
+/// Wakes the processes of a group.
+struct WakeProcesses(&'static LocalGroup);
 
-struct WakeBatcher;
-
-impl Wake for WakeBatcher {
+impl Wake for WakeProcesses {
     fn wake(&self) {
-        let batcher = *BATCHER.lock();
-        if let Some(batcher) = batcher {
-            erts::send(batcher, |_| atoms::todana_ready().as_c_arg());
-        }
+        self.0.wake_batcher();
     }
     fn wake_asker(&self) {
-        reads::wake_asker();
+        self.0.wake_asker();
     }
 }
 
-/// `group_open(Options) -> ok | no_durable_databases`: makes the group of the durable databases. If
-/// there is one with the same options, it stays.
+/// `group_open(Group, Options) -> ok | no_durable_databases`: makes the group of the durable
+/// databases. If there is one with the same options, it stays.
 #[rustler::nif(schedule = "DirtyCpu")]
-fn group_open(options: Term<'_>) -> NifResult<Atom> {
+fn group_open(of: Numbered, options: Term<'_>) -> NifResult<Atom> {
     let number = |name: &str| -> NifResult<Option<u64>> {
         let key = Atom::from_str(options.get_env(), name)?;
         // An atom is `auto`.
@@ -68,7 +59,7 @@ fn group_open(options: Term<'_>) -> NifResult<Atom> {
     let Some((databases, seed)) = database::durable() else {
         return Ok(atoms::no_durable_databases());
     };
-    let mut running = RUNNING.lock();
+    let mut running = of.running.lock();
     if running.as_ref().is_some_and(|running| {
         running.settings == settings && Arc::ptr_eq(running.group.databases(), &databases)
     }) {
@@ -83,14 +74,19 @@ fn group_open(options: Term<'_>) -> NifResult<Atom> {
         snapshot_log_bytes: settings.snapshot_log_bytes,
     };
     let former = running.take();
-    let group = Group::with_gate(options, Box::new(WakeBatcher), shared_gate(), shared_clock());
+    let group = Group::with_gate(
+        options,
+        Box::new(WakeProcesses(of.local())),
+        of.shared_gate(),
+        of.shared_clock(),
+    );
     if settings.others.is_some() {
         // Until the map of the cluster says what the others read.
         group.set_common_formats(Some((FORMAT_MIN, FORMAT_MIN)));
     }
     group.set_read_bound_ms(settings.read_bound_ms);
     group.set_others(settings.others);
-    publish(Some(Arc::clone(&group)));
+    of.publish(Some(Arc::clone(&group)));
     *running = Some(Running { group, settings, snapshot: Arc::default() });
     drop(running);
     former.iter().for_each(|former| end(&former.group));
@@ -103,11 +99,11 @@ fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// `group_close() -> ok`: ends the group, when its log does not run any more.
+/// `group_close(Group) -> ok`: ends the group, when its log does not run any more.
 #[rustler::nif(schedule = "DirtyCpu")]
-fn group_close() -> Atom {
-    let mut running = RUNNING.lock();
-    publish(None);
+fn group_close(of: Numbered) -> Atom {
+    let mut running = of.running.lock();
+    of.publish(None);
     let ended = running.take();
     drop(running);
     ended.iter().for_each(|ended| end(&ended.group));
@@ -120,34 +116,34 @@ fn end(group: &Group) {
     group.forget_all();
 }
 
-/// `group_attach(Pid) -> ok`: this process receives `todana_ready` when something waits. A call of
-/// its predecessor that goes on after that was killed has ended, so that `group_in_flight` is
-/// complete.
+/// `group_attach(Group, Pid) -> ok`: this process receives `todana_ready` when something waits. A
+/// call of its predecessor that goes on after that was killed has ended, so that `group_in_flight`
+/// is complete.
 #[rustler::nif]
-fn group_attach(batcher: LocalPid) -> Atom {
-    *BATCHER.lock() = Some(batcher);
-    if let Some(group) = super::running::group() {
+fn group_attach(of: Numbered, batcher: LocalPid) -> Atom {
+    *of.batcher.lock() = Some(batcher);
+    if let Some(group) = of.group() {
         group.await_sealed();
     }
     atoms::ok()
 }
 
-/// `group_take(InFlight) -> {Sequence, Batch} | empty | long`: the next batch of a batcher that has
-/// this number of them in flight; `long` if it takes long to copy, so that `group_take_dirty` must
-/// be called.
+/// `group_take(Group, InFlight) -> {Sequence, Batch} | empty | long`: the next batch of a batcher
+/// that has this number of them in flight; `long` if it takes long to copy, so that
+/// `group_take_dirty` must be called.
 #[rustler::nif]
-fn group_take(env: Env<'_>, in_flight: usize) -> NifResult<Term<'_>> {
-    take(env, in_flight, TAKEN_BYTES_MAX)
+fn group_take(env: Env<'_>, of: Numbered, in_flight: usize) -> NifResult<Term<'_>> {
+    take(env, of, in_flight, TAKEN_BYTES_MAX)
 }
 
 /// Like `group_take`, for batches of any length.
 #[rustler::nif(schedule = "DirtyCpu")]
-fn group_take_dirty(env: Env<'_>, in_flight: usize) -> NifResult<Term<'_>> {
-    take(env, in_flight, usize::MAX)
+fn group_take_dirty(env: Env<'_>, of: Numbered, in_flight: usize) -> NifResult<Term<'_>> {
+    take(env, of, in_flight, usize::MAX)
 }
 
-fn take(env: Env<'_>, in_flight: usize, bytes_max: usize) -> NifResult<Term<'_>> {
-    let sealed = match the_group()?.take_within(in_flight, bytes_max) {
+fn take(env: Env<'_>, of: Numbered, in_flight: usize, bytes_max: usize) -> NifResult<Term<'_>> {
+    let sealed = match of.the_group()?.take_within(in_flight, bytes_max) {
         Ok(Some(sealed)) => sealed,
         Ok(None) => return Ok(atoms::empty().encode(env)),
         Err(TooLong { .. }) => return Ok(atoms::long().encode(env)),
@@ -158,43 +154,46 @@ fn take(env: Env<'_>, in_flight: usize, bytes_max: usize) -> NifResult<Term<'_>>
     Ok((sealed.sequence, Binary::from(batch)).encode(env))
 }
 
-/// `group_forget(Sequence) -> ok`: nobody has the batch any more; its outcome is unknown.
+/// `group_forget(Group, Sequence) -> ok`: nobody has the batch any more; its outcome is unknown.
 #[rustler::nif(schedule = "DirtyCpu")]
-fn group_forget(sequence: u64) -> NifResult<Atom> {
-    the_group()?.forget(sequence);
+fn group_forget(of: Numbered, sequence: u64) -> NifResult<Atom> {
+    of.the_group()?.forget(sequence);
     Ok(atoms::ok())
 }
 
-/// `group_in_flight() -> [Sequence]`: batches that were taken, and neither applied nor forgotten.
+/// `group_in_flight(Group) -> [Sequence]`: batches that were taken, and neither applied nor
+/// forgotten.
 #[rustler::nif]
-fn group_in_flight() -> NifResult<Vec<u64>> {
-    Ok(the_group()?.in_flight())
+fn group_in_flight(of: Numbered) -> NifResult<Vec<u64>> {
+    Ok(of.the_group()?.in_flight())
 }
 
-/// `group_formats() -> {Newest, Common, Unasked}`: the newest format of batches that this version
-/// reads, the newest that all members read, which the group writes for a command that needs it, and
-/// the newest that it writes although no command needs it.
+/// `group_formats(Group) -> {Newest, Common, Unasked}`: the newest format of batches that this
+/// version reads, the newest that all members read, which the group writes for a command that needs
+/// it, and the newest that it writes although no command needs it.
 #[rustler::nif]
-fn group_formats() -> (u8, u8, u8) {
-    let of = |format: fn(&Group) -> u8| group().map_or(FORMAT_MAX, |group| format(&group));
-    (FORMAT_MAX, of(|group| group.format()), of(|group| group.unasked_format()))
+fn group_formats(of: Numbered) -> (u8, u8, u8) {
+    let group = of.group();
+    let format = |of: fn(&Group) -> u8| group.as_ref().map_or(FORMAT_MAX, |group| of(group));
+    (FORMAT_MAX, format(|group| group.format()), format(|group| group.unasked_format()))
 }
 
-/// `group_common_formats(Common, Unasked) -> ok`: the newest format that all members of the cluster
-/// read, and the newest that this node writes although no command needs it.
+/// `group_common_formats(Group, Common, Unasked) -> ok`: the newest format that all members of the
+/// cluster read, and the newest that this node writes although no command needs it.
 #[rustler::nif]
-fn group_common_formats(common: u64, unasked: u64) -> NifResult<Atom> {
+fn group_common_formats(of: Numbered, common: u64, unasked: u64) -> NifResult<Atom> {
     let format = |number: u64| u8::try_from(number).unwrap_or(u8::MAX);
-    the_group()?.set_common_formats(Some((format(common), format(unasked))));
+    of.the_group()?.set_common_formats(Some((format(common), format(unasked))));
     Ok(atoms::ok())
 }
 
-/// `group_apply(Batch, Offset, Index, TimeMs) -> {more | long, Offset} | {done, IsSnapshotDue} |
-/// {newer, Sentence} | out_of_step`: applies an entry of the log, for half a millisecond. `long` if
-/// it must go on with `group_apply_dirty`.
+/// `group_apply(Group, Batch, Offset, Index, TimeMs) -> {more | long, Offset} | {done,
+/// IsSnapshotDue} | {newer, Sentence} | out_of_step`: applies an entry of the log, for half a
+/// millisecond. `long` if it must go on with `group_apply_dirty`.
 #[rustler::nif]
 fn group_apply<'a>(
     env: Env<'a>,
+    of: Numbered,
     batch: Binary<'a>,
     offset: usize,
     index: u64,
@@ -202,7 +201,7 @@ fn group_apply<'a>(
 ) -> NifResult<Term<'a>> {
     let started = Instant::now();
     let slice = Slice { time: SLICE, may_take_long: false };
-    let applied = apply(env, &batch, offset, index, time_ms, slice);
+    let applied = apply(env, of, &batch, offset, index, time_ms, slice);
     erts::consume_timeslice(env.as_c_arg(), started.elapsed());
     applied
 }
@@ -211,23 +210,25 @@ fn group_apply<'a>(
 #[rustler::nif(schedule = "DirtyCpu")]
 fn group_apply_dirty<'a>(
     env: Env<'a>,
+    of: Numbered,
     batch: Binary<'a>,
     offset: usize,
     index: u64,
     time_ms: u64,
 ) -> NifResult<Term<'a>> {
-    apply(env, &batch, offset, index, time_ms, DIRTY_SLICE.into())
+    apply(env, of, &batch, offset, index, time_ms, DIRTY_SLICE.into())
 }
 
 fn apply<'a>(
     env: Env<'a>,
+    of: Numbered,
     batch: &[u8],
     offset: usize,
     index: u64,
     time_ms: u64,
     slice: Slice,
 ) -> NifResult<Term<'a>> {
-    Ok(match the_group()?.apply(batch, offset, index, time_ms, slice) {
+    Ok(match of.the_group()?.apply(batch, offset, index, time_ms, slice) {
         Applied::More(offset) => (atoms::more(), offset).encode(env),
         Applied::Long(offset) => (atoms::long(), offset).encode(env),
         Applied::Done { snapshot_due } => (atoms::done(), snapshot_due).encode(env),
@@ -236,43 +237,43 @@ fn apply<'a>(
     })
 }
 
-/// `group_applied() -> Index`: of the last entry that was applied or skipped.
+/// `group_applied(Group) -> Index`: of the last entry that was applied or skipped.
 #[rustler::nif]
-fn group_applied() -> NifResult<u64> {
-    Ok(the_group()?.applied_index())
+fn group_applied(of: Numbered) -> NifResult<u64> {
+    Ok(of.the_group()?.applied_index())
 }
 
-/// `group_answered() -> Index`: of the last entry that has a write of which a client here knows the
-/// outcome. It may be the one behind that of `group_applied`.
+/// `group_answered(Group) -> Index`: of the last entry that has a write of which a client here
+/// knows the outcome. It may be the one behind that of `group_applied`.
 #[rustler::nif]
-fn group_answered() -> NifResult<u64> {
-    Ok(the_group()?.answered_index())
+fn group_answered(of: Numbered) -> NifResult<u64> {
+    Ok(of.the_group()?.answered_index())
 }
 
-/// `group_skip(Index) -> ok`: this entry of the log is not for the databases.
+/// `group_skip(Group, Index) -> ok`: this entry of the log is not for the databases.
 #[rustler::nif]
-fn group_skip(index: u64) -> NifResult<Atom> {
-    the_group()?.skip(index);
+fn group_skip(of: Numbered, index: u64) -> NifResult<Atom> {
+    of.the_group()?.skip(index);
     Ok(atoms::ok())
 }
 
-/// `group_load() -> Number`: which load of the databases this is.
+/// `group_load(Group) -> Number`: which load of the databases this is.
 #[rustler::nif]
-fn group_load() -> NifResult<u64> {
-    Ok(the_group()?.loads())
+fn group_load(of: Numbered) -> NifResult<u64> {
+    Ok(of.the_group()?.loads())
 }
 
-/// `group_reset() -> ok`: empties the databases. The log is applied from its first entry next.
+/// `group_reset(Group) -> ok`: empties the databases. The log is applied from its first entry next.
 #[rustler::nif(schedule = "DirtyCpu")]
-fn group_reset() -> NifResult<Atom> {
-    group_to_load()?.reset();
+fn group_reset(of: Numbered) -> NifResult<Atom> {
+    of.group_to_load()?.reset();
     Ok(atoms::ok())
 }
 
-/// `group_gate(closed | open | read_only | removals | no_leader, Reason, Load) -> ok`: does nothing
-/// if the gate is to be opened for another load than the present one.
+/// `group_gate(Group, closed | open | read_only | removals | no_leader, Reason, Load) -> ok`: does
+/// nothing if the gate is to be opened for another load than the present one.
 #[rustler::nif(schedule = "DirtyCpu")]
-fn group_gate(word: Atom, reason: &str, load: u64) -> NifResult<Atom> {
+fn group_gate(of: Numbered, word: Atom, reason: &str, load: u64) -> NifResult<Atom> {
     let gate = match word {
         word if word == atoms::closed() => Gate::Closed,
         word if word == atoms::open() => Gate::Open,
@@ -282,7 +283,7 @@ fn group_gate(word: Atom, reason: &str, load: u64) -> NifResult<Atom> {
         _ => return Err(rustler::Error::BadArg),
     };
     // Without a lock: what waits in the queue may be dropped, and its clients learn of it.
-    let group = the_group()?;
+    let group = of.the_group()?;
     match gate {
         Gate::Closed => group.set_gate(gate, reason),
         Gate::Open | Gate::ReadOnly | Gate::Removals | Gate::Leaderless => {
@@ -292,20 +293,20 @@ fn group_gate(word: Atom, reason: &str, load: u64) -> NifResult<Atom> {
     Ok(atoms::ok())
 }
 
-/// `group_tick() -> ok`: once a second. Has the log remove what has expired, and drops the
+/// `group_tick(Group) -> ok`: once a second. Has the log remove what has expired, and drops the
 /// handle of a snapshot that nobody writes.
 #[rustler::nif(schedule = "DirtyCpu")]
-fn group_tick() -> NifResult<Atom> {
-    let (group, snapshot) = group_and_snapshot()?;
+fn group_tick(of: Numbered) -> NifResult<Atom> {
+    let (group, snapshot) = of.group_and_snapshot()?;
     snapshot.drop_abandoned();
-    group.tick(now_ms());
+    group.tick(of.now_ms());
     Ok(atoms::ok())
 }
 
-/// `group_info() -> #{Name => Value}`.
+/// `group_info(Group) -> #{Name => Value}`.
 #[rustler::nif(schedule = "DirtyCpu")]
-fn group_info(env: Env<'_>) -> NifResult<Term<'_>> {
-    let group = the_group()?;
+fn group_info(env: Env<'_>, of: Numbered) -> NifResult<Term<'_>> {
+    let group = of.the_group()?;
     let figures = group.figures();
     let atom = |name| Atom::from_str(env, name);
     let times = Term::map_from_pairs(

@@ -1,7 +1,8 @@
-//! The group of the durable databases: its life, and what the processes around the log call.
+//! The groups of the durable databases: their life, and what the processes around the log call.
 //!
-//! There is at most one group in a node. It outlives the Erlang processes that serve it, as tables
-//! do, so a restart of any of them loses nothing.
+//! The processes of a group name it by its number (`running.rs`), and one is started in a node. A
+//! group outlives the Erlang processes that serve it, as tables do, so a restart of any of them
+//! loses nothing.
 //!
 //! # The gate and loads
 //!
@@ -20,4 +21,7 @@ mod running;
 mod snapshot;
 
 pub(crate) use digest::DIGEST;
-pub(crate) use running::{gate, group, now_ms, readable, the_group, tick_ms, value_bytes_max};
+pub(crate) use running::{
+    LocalGroup, Numbered, first, for_named_table, homes, named_table, named_tables, of_database,
+    withdraw,
+};

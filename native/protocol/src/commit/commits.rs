@@ -11,7 +11,7 @@ use todana_command::{
     execute_lease_read, execute_slice, execute_transaction, is_transaction_logged, probable_units,
 };
 use todana_group::record::{put_command, put_command_within, put_read, put_transaction};
-use todana_group::{LONG_UNITS_MAX, Outcome};
+use todana_group::{GroupNumber, Home, LONG_UNITS_MAX, Outcome};
 
 /// Bytes of records from which on no further request joins them.
 const RECORDS_BYTES_MAX: usize = 256 << 10;
@@ -30,6 +30,8 @@ pub struct Commits {
 #[derive(Debug)]
 struct Commit {
     stage: Stage,
+    /// The group to which the records go. Those of another one wait for their commit.
+    group: GroupNumber,
     /// The time by which the requests are interpreted, in both runs.
     now_ms: u64,
     /// The records, one after another.
@@ -68,6 +70,8 @@ enum Replies {
 /// What a connection hands over to the log.
 #[derive(Debug)]
 pub struct Handover {
+    /// The group to which they go.
+    pub group: GroupNumber,
     /// The records, one after another.
     pub records: Vec<u8>,
     /// Number of records.
@@ -130,14 +134,14 @@ impl Commits {
         self.freshness.level = level;
     }
 
-    /// A request waits for this entry. False if the connection has just done so in vain.
-    pub fn want_applied(&mut self, index: u64, ms: u64) -> bool {
-        self.freshness.want_applied(index, ms)
+    /// A request waits for this entry of a group. False if the connection has just done so in vain.
+    pub fn want_applied(&mut self, group: GroupNumber, index: u64, ms: u64) -> bool {
+        self.freshness.want_applied(group, index, ms)
     }
 
     /// Begins to wait for what a request of this turn wants; `None` if none does. Called if nothing
     /// was recorded.
-    pub fn begin_wait(&mut self) -> Option<Wait> {
+    pub fn begin_wait(&mut self) -> Option<(GroupNumber, Wait)> {
         self.freshness.begin_wait()
     }
 
@@ -182,7 +186,8 @@ impl Commits {
         commit.stage = Stage::Waiting;
         let records = std::mem::take(&mut commit.records);
         let (count, format) = (commit.prints.len(), commit.format);
-        Some(Handover { records, count, format, units: commit.work.queued() })
+        let (group, units) = (commit.group, commit.work.queued());
+        Some(Handover { group, records, count, format, units })
     }
 
     /// The outcome of the records has arrived; the session runs the requests again.
@@ -190,10 +195,11 @@ impl Commits {
         if self.freshness.is_waiting() {
             return self.freshness.settle(matches!(outcome, Outcome::Fresh));
         }
+        let group = self.commit.as_ref().map_or(GroupNumber::default(), |commit| commit.group);
         let (replies, tape_bytes) = match outcome {
             Outcome::Applied(tape) => {
                 let bytes = tape.recorded_bytes();
-                self.freshness.prove();
+                self.freshness.prove(group);
                 (Replies::Tape(Player::new(tape)), bytes)
             }
             Outcome::Dropped => (Replies::None(NotDone::Busy), 0),
@@ -274,14 +280,14 @@ impl Commits {
         match access {
             Access::Read if self.is_recording() => {
                 let put = |out: &mut Vec<u8>| {
-                    put_read(out, database as u64, command);
+                    put_read(out, Home::Database(database), command);
                     FORMAT_MIN
                 };
                 let work = log.work(database, command);
                 if !self.may_join(log, work) {
                     return Ran::Later;
                 }
-                return self.record(context, print, work, reply, put);
+                return self.record(log, context, print, work, reply, put);
             }
             Access::Read | Access::Walk => {
                 return match self.is_recording() {
@@ -309,8 +315,8 @@ impl Commits {
         if let Err(why) = log.admit_format(command) {
             return if self.is_recording() { Ran::Later } else { Ran::Refused(why) };
         }
-        let home = if clears_all { log.database_of(true) } else { database } as u64;
-        self.record(context, print, work, reply, |out| {
+        let home = log.home(database, command);
+        self.record(log, context, print, work, reply, |out| {
             match log.own_limit(context, command) {
                 Some(limit) => put_command_within(out, home, command, limit),
                 None => put_command(out, home, command),
@@ -415,11 +421,11 @@ impl Commits {
             transaction.watches.iter().map(Watch::logged).collect();
         let Some(watches) = watches else { return Ran::Done(Ok(false)) };
         let put = |out: &mut Vec<u8>| {
-            put_transaction(out, 0, &watches, transaction.commands);
+            put_transaction(out, Home::Database(0), &watches, transaction.commands);
             let formats = transaction.commands.iter().map(|(_, command)| command.format());
             formats.max().unwrap_or(FORMAT_MIN)
         };
-        match self.record_within(context, print, work, put) {
+        match self.record_within(log, context, print, work, put) {
             true => Ran::Submitted,
             false => Ran::Done(Err(Inadmissible::TooMuchWork)),
         }
@@ -434,7 +440,9 @@ impl Commits {
     /// Whether this work may join what is recorded. If not, it waits for that commit: there may be
     /// room in the log for short submissions only.
     fn may_join(&self, log: Log<'_>, work: Work) -> bool {
-        self.commit.as_ref().is_none_or(|commit| log.may_join(commit.work.and(work)))
+        self.commit
+            .as_ref()
+            .is_none_or(|commit| commit.group == log.group && log.may_join(commit.work.and(work)))
     }
 
     /// The answer to a write that cannot be recorded.
@@ -460,13 +468,14 @@ impl Commits {
 
     fn record<R: Reply>(
         &mut self,
+        log: Log<'_>,
         context: Context,
         print: u64,
         work: Work,
         reply: &mut R,
         put: impl FnOnce(&mut Vec<u8>) -> u8,
     ) -> Ran<()> {
-        if self.record_within(context, print, work, put) {
+        if self.record_within(log, context, print, work, put) {
             return Ran::Submitted;
         }
         if self.is_recording() {
@@ -480,6 +489,7 @@ impl Commits {
     /// for the log.
     fn record_within(
         &mut self,
+        log: Log<'_>,
         context: Context,
         print: u64,
         work: Work,
@@ -489,6 +499,7 @@ impl Commits {
             Some(commit) if matches!(commit.stage, Stage::Recording) => commit,
             _ => Box::new(Commit {
                 stage: Stage::Recording,
+                group: log.group,
                 now_ms: context.now_ms,
                 records: Vec::new(),
                 format: FORMAT_MIN,

@@ -13,6 +13,7 @@
 use super::level::ReadLevel;
 use super::log::Log;
 use super::{NotDone, Ran};
+use todana_group::GroupNumber;
 
 /// What a connection waits for without a submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +53,8 @@ pub(super) struct Freshness {
     /// What the client has chosen.
     pub(super) level: Option<ReadLevel>,
     proof: Proof,
+    /// The group whose records the proof is about.
+    group: GroupNumber,
 }
 
 impl Freshness {
@@ -59,14 +62,14 @@ impl Freshness {
     #[inline]
     pub(super) fn may_run(&self, log: Log<'_>) -> bool {
         match self.level.unwrap_or(log.level) {
-            ReadLevel::Bounded => log.submit.is_fresh(log.clock_ms) || self.is_proved(),
-            ReadLevel::Linear => self.is_proved() || log.submit.is_alone(),
+            ReadLevel::Bounded => log.submit.is_fresh(log.clock_ms) || self.is_proved(log),
+            ReadLevel::Linear => self.is_proved(log) || log.submit.is_alone(),
             ReadLevel::Local => true,
         }
     }
 
-    fn is_proved(&self) -> bool {
-        self.proof == Proof::Given
+    fn is_proved(&self, log: Log<'_>) -> bool {
+        self.proof == Proof::Given && self.group == log.group
     }
 
     /// The answer to a read that may not be executed now.
@@ -75,16 +78,17 @@ impl Freshness {
         if let Err(why) = log.admit_read() {
             return Ran::Refused(why);
         }
-        if self.proof == Proof::Refused {
+        if self.proof == Proof::Refused && self.group == log.group {
             return Ran::Refused(NotDone::NoLeader);
         }
-        self.proof = Proof::Wanted(Wait::Proof);
+        (self.proof, self.group) = (Proof::Wanted(Wait::Proof), log.group);
         Ran::Later
     }
 
     /// The connection waits for an entry when its turn has ended, unless it has just done so in
     /// vain.
-    pub(super) fn want_applied(&mut self, index: u64, ms: u64) -> bool {
+    pub(super) fn want_applied(&mut self, group: GroupNumber, index: u64, ms: u64) -> bool {
+        self.group = group;
         let is_late = self.proof == Proof::Late;
         self.proof = match is_late {
             true => Proof::Missing,
@@ -93,11 +97,11 @@ impl Freshness {
         !is_late
     }
 
-    /// Begins to wait. `None` if no request asked for it in this turn.
-    pub(super) fn begin_wait(&mut self) -> Option<Wait> {
+    /// Begins to wait for a group. `None` if no request asked for it in this turn.
+    pub(super) fn begin_wait(&mut self) -> Option<(GroupNumber, Wait)> {
         let Proof::Wanted(wait) = self.proof else { return None };
         self.proof = Proof::Awaited(wait);
-        Some(wait)
+        Some((self.group, wait))
     }
 
     /// Whether a request of this turn waits, so that nothing may be recorded behind it.
@@ -134,8 +138,8 @@ impl Freshness {
     }
 
     /// A write of the present input is committed, and so this node has what was before it.
-    pub(super) fn prove(&mut self) {
-        self.proof = Proof::Given;
+    pub(super) fn prove(&mut self, group: GroupNumber) {
+        (self.proof, self.group) = (Proof::Given, group);
     }
 
     /// Another input has arrived.

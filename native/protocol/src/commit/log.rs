@@ -7,12 +7,16 @@ use todana_command::{
     Command, Context, DATABASES, DatabaseCommand, Databases, LONG_UNITS, ScriptCommand,
     estimated_units, is_logged, probable_script_units,
 };
-use todana_group::{Gate, LONG_UNITS_MAX, Submit, plain_units, read_in_one_load};
+use todana_group::{
+    Gate, GroupNumber, Home, LONG_UNITS_MAX, Submit, plain_units, read_in_one_load,
+};
 
-/// The log, and the databases whose writes go through it.
+/// The log of a database, and the databases whose writes go through logs.
 #[derive(Clone, Copy, Debug)]
 pub struct Log<'l> {
-    /// Where submissions go.
+    /// The group that has the database.
+    pub group: GroupNumber,
+    /// That group, to which submissions go.
     pub submit: &'l dyn Submit,
     /// The databases, durable ones and others.
     pub databases: &'l Databases,
@@ -63,6 +67,12 @@ impl Log<'_> {
     pub(super) fn is_clear_of_all(&self, command: &Command<'_>) -> bool {
         matches!(command, Command::Database(DatabaseCommand::ClearAll { .. }))
             && self.databases.are_mixed()
+    }
+
+    /// The home in which a command for this database has its records.
+    pub(super) fn home(&self, database: usize, command: &Command<'_>) -> Home {
+        let of_all = self.is_clear_of_all(command);
+        Home::Database(if of_all { self.database_of(true) } else { database })
     }
 
     /// The number of a database of a kind.

@@ -14,11 +14,13 @@ use todana_command::{
 pub trait Store: Clock {
     /// The databases.
     fn databases(&self) -> &Databases;
-    /// The log of the durable databases, and what this connection has in it; `None` if no database
+    /// The log of a database's records, and what this connection has in logs; `None` if no database
     /// is durable.
-    fn commits(&mut self) -> Option<(Log<'_>, &mut Commits)>;
-    /// The log alone.
-    fn log(&self) -> Option<Log<'_>>;
+    fn commits(&mut self, database: usize) -> Option<(Log<'_>, &mut Commits)>;
+    /// That log alone.
+    fn log(&self, database: usize) -> Option<Log<'_>>;
+    /// What this connection has in logs.
+    fn own_commits(&mut self) -> Option<&mut Commits>;
     /// Whether requests that the log has committed are run again.
     fn is_playing(&self) -> bool;
     /// Whether enough is recorded for the log, so that the next request waits for the next commit.
@@ -32,7 +34,7 @@ pub trait Store: Clock {
         context: Context,
         reply: &mut R,
     ) -> Ran<()> {
-        if let Some((log, commits)) = self.commits() {
+        if let Some((log, commits)) = self.commits(database) {
             return commits.run(log, database, command, context, reply);
         }
         execute(self.databases(), database, command, context, reply);
@@ -49,7 +51,7 @@ pub trait Store: Clock {
         begun: Option<Begun>,
         reply: &mut R,
     ) -> Ran<Option<Begun>> {
-        if let Some((log, commits)) = self.commits() {
+        if let Some((log, commits)) = self.commits(database) {
             return commits.run_slice(log, database, command, context, begun, reply);
         }
         Ran::Done(execute_slice(self.databases(), database, command, context, begun, reply))
@@ -62,7 +64,8 @@ pub trait Store: Clock {
         reply: &mut R,
         each: impl FnMut(&mut R, usize),
     ) -> Ran<Result<bool, Inadmissible>> {
-        if let Some((log, commits)) = self.commits() {
+        let database = transaction.commands.first().map_or(0, |(database, _)| *database);
+        if let Some((log, commits)) = self.commits(database) {
             return commits.run_transaction(log, transaction, context, reply, each);
         }
         Ran::Done(execute_transaction(self.databases(), transaction, context, reply, each))
@@ -70,36 +73,37 @@ pub trait Store: Clock {
     /// Drops the replies of the log to the commands of the present request that it will not run any
     /// more, because one before them has failed. No other request may share their commit.
     fn drop_replies(&mut self) {
-        if let Some((_, commits)) = self.commits() {
+        if let Some(commits) = self.own_commits() {
             commits.drop_replies();
         }
     }
     /// Sets how new the records must be that this client reads; `None` for the default.
     fn set_read_level(&mut self, level: Option<ReadLevel>) {
-        if let Some((_, commits)) = self.commits() {
+        if let Some(commits) = self.own_commits() {
             commits.set_level(level);
         }
     }
     /// Has the connection wait, if the session returns [`Next::Commit`](crate::Next::Commit): the
     /// request is run again when the entry is applied, or after this time. False if that time is
     /// over.
-    fn await_applied(&mut self, index: u64, ms: u64) -> bool {
-        self.commits().is_some_and(|(_, commits)| commits.want_applied(index, ms))
+    fn await_applied(&mut self, database: usize, index: u64, ms: u64) -> bool {
+        let commits = self.commits(database);
+        commits.is_some_and(|(log, commits)| commits.want_applied(log.group, index, ms))
     }
     /// Why the log accepts no writes ([`NotDone::ReadOnly`]): a sentence without CR or LF.
-    fn log_trouble(&self) -> String {
-        self.log().map_or_else(String::new, |log| log.submit.trouble())
+    fn log_trouble(&self, database: usize) -> String {
+        self.log(database).map_or_else(String::new, |log| log.submit.trouble())
     }
     /// Whether the records of a database may be read now.
     fn admit_read(&self, database: usize) -> Result<(), NotDone> {
-        match self.log() {
+        match self.log(database) {
             Some(log) if log.databases.is_durable(database) => log.admit_read(),
             _ => Ok(()),
         }
     }
     /// The time by which records of a database expire: in a durable one, that of the log.
     fn records_ms(&self, database: usize) -> u64 {
-        match self.log() {
+        match self.log(database) {
             Some(log) if log.databases.is_durable(database) => log.now_ms,
             _ => self.replied_at_ms(),
         }

@@ -105,7 +105,7 @@ impl TestLog {
     /// Submits, and applies everything that waits.
     pub fn apply(&self, handover: Handover, time_ms: u64) -> Outcome {
         let collector = Arc::new(Collector::default());
-        let Handover { records, count, format, units } = handover;
+        let Handover { records, count, format, units, .. } = handover;
         let ticket = Ticket { place: (0, 0), number: 1 };
         let deliver = collector.clone();
         self.group.submit(&mut vec![Submission { records, count, format, units, ticket, deliver }]);

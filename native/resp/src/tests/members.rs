@@ -16,12 +16,17 @@ fn resp() -> Client {
     Peer::new(ProtocolName::Resp)
 }
 
+/// What the connection begins to wait for.
+fn waited(peer: &mut Client) -> Option<Wait> {
+    peer.host.commits.begin_wait().map(|(_, wait)| wait)
+}
+
 #[test]
 fn a_read_that_waits_while_the_records_are_replaced_is_refused() {
     let mut peer = resp();
     peer.receive("GET a\r\n");
     assert_eq!(peer.turn().1, Next::Commit);
-    assert_eq!(peer.host.commits.begin_wait(), Some(Wait::Proof));
+    assert_eq!(waited(&mut peer), Some(Wait::Proof));
     peer.host.log.as_ref().expect("a log").group.set_gate(Gate::Closed, "");
     peer.host.commits.settle(Outcome::Dropped);
     let loading = "-LOADING Todana is loading the dataset in memory\r\n";
@@ -92,7 +97,7 @@ fn a_client_can_wait_for_a_write_that_another_node_has_made() {
     // It waits for the entry.
     peer.receive("TODANA.AFTER 2 70\r\nTODANA.INDEX\r\n");
     assert_eq!(peer.turn(), (String::new(), Next::Commit));
-    assert_eq!(peer.host.commits.begin_wait(), Some(Wait::Applied { index: 2, ms: 70 }));
+    assert_eq!(waited(&mut peer), Some(Wait::Applied { index: 2, ms: 70 }));
     peer.host.log.as_ref().expect("a log").group.skip(2);
     peer.host.commits.settle(Outcome::Fresh);
     assert_eq!(peer.turn(), ("+OK\r\n:2\r\n".into(), READ));
@@ -116,7 +121,7 @@ fn a_client_can_wait_for_a_write_that_another_node_has_made() {
     peer.host.log.as_ref().expect("a log").group.skip(4);
     peer.host.commits.settle(Outcome::Fresh);
     assert_eq!(peer.turn(), ("+OK\r\n".into(), Next::Commit));
-    assert_eq!(peer.host.commits.begin_wait(), Some(Wait::Proof));
+    assert_eq!(waited(&mut peer), Some(Wait::Proof));
     for bad in ["TODANA.AFTER x", "TODANA.AFTER -1", "TODANA.AFTER 1 x", "TODANA.AFTER 1 2 3"] {
         peer.host.commits.settle(Outcome::Fresh);
         assert!(peer.ask(format!("{bad}\r\n")).0.contains("-ERR "), "{bad}");

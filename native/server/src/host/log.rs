@@ -12,12 +12,17 @@ impl todana_protocol::Store for TurnHost<'_> {
     }
 
     #[inline]
-    fn commits(&mut self) -> Option<(Log<'_>, &mut Commits)> {
-        Some((self.durable_log()?, self.commits))
+    fn commits(&mut self, database: usize) -> Option<(Log<'_>, &mut Commits)> {
+        Some((self.durable_log(database)?, self.commits))
     }
 
-    fn log(&self) -> Option<Log<'_>> {
-        self.durable_log()
+    #[inline]
+    fn own_commits(&mut self) -> Option<&mut Commits> {
+        if self.shared.durable { Some(self.commits) } else { None }
+    }
+
+    fn log(&self, database: usize) -> Option<Log<'_>> {
+        self.durable_log(database)
     }
 
     fn is_playing(&self) -> bool {

@@ -131,19 +131,21 @@ impl<'a> TurnHost<'a> {
         self.is_admitted = true;
     }
 
-    /// The log, if there are durable databases.
+    /// The log of a database, if there are durable ones.
     #[inline]
-    fn durable_log(&self) -> Option<Log<'a>> {
-        if self.shared.durable { self.log_of_config() } else { None }
+    fn durable_log(&self, database: usize) -> Option<Log<'a>> {
+        if self.shared.durable { self.log_of_config(database) } else { None }
     }
 
     #[cold]
-    fn log_of_config(&self) -> Option<Log<'a>> {
-        let Config { log, databases, read_level, .. } = &self.shared.config;
+    fn log_of_config(&self, database: usize) -> Option<Log<'a>> {
+        let Config { homes, databases, read_level, .. } = &self.shared.config;
         let (may_wait, clock_ms, now_ms) = (self.may_wait, self.clock_ms, self.log_ms);
-        let submit = &**log.as_ref()?;
+        let homes = homes.as_ref()?;
+        let group = homes.of_database(database);
+        let submit = homes.group(group);
         let level = self.client.read_level.unwrap_or(*read_level);
-        Some(Log { submit, databases, may_wait, level, clock_ms, now_ms })
+        Some(Log { group, submit, databases, may_wait, level, clock_ms, now_ms })
     }
 
     /// Ends the turn. Returns whether the session considers the client authenticated, and the parts

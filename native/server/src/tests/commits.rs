@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use todana_command::{Command, Context, Databases, NullReply, Set, StringCommand};
 use todana_group::{
-    Applied, Deliver, Gate, Group, GroupOptions, Outcome, QUEUE_BYTES_MAX, Submission, Submit,
-    Ticket, Wake,
+    Applied, Deliver, Gate, Group, GroupNumber, GroupOptions, Homes, Outcome, QUEUE_BYTES_MAX,
+    Submission, Submit, Ticket, Wake,
 };
 use todana_protocol::{Log, Next, NotDone, ProtocolName, Ran, ReadLevel};
 use todana_table::{Options, Table};
@@ -189,7 +189,7 @@ fn start(mode: Mode, change: impl Fn(&mut Config)) -> (Server, Arc<FakeLog>) {
     let log = Arc::new(FakeLog { group, mode, held, has_room, stall, looks_before_loads, looks });
     let mut config = config(Backend::Native);
     config.databases = databases;
-    config.log = Some(log.clone());
+    config.homes = Some(Homes::in_one(log.clone()));
     change(&mut config);
     (Server::start(config).unwrap(), log)
 }
@@ -564,6 +564,7 @@ impl Part {
         let (databases, may_wait) = (self.log.group.databases().clone(), true);
         let level = ReadLevel::Local;
         let log = Log {
+            group: GroupNumber::default(),
             submit: &*self.log,
             databases: &databases,
             may_wait,
