@@ -2,9 +2,9 @@
 %%
 %% Messages do not go through the log: like the bus of Redis Cluster, this
 %% neither waits nor repeats. Native code queues the messages and wakes this
-%% process once for all of them (native/server/src/spread.rs); each batch is one
-%% message to each other member. If the connection to a member is full, or there
-%% is none, the batch is dropped for it, and counted.
+%% process once for all of them (native/server/src/spread.rs); each bundle is
+%% one message to each other member. If the connection to a member is full, or
+%% there is none, the bundle is dropped for it, and counted.
 -module(todana_spread).
 -moduledoc false.
 -behaviour(gen_server).
@@ -12,7 +12,7 @@
 -export([start_link/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
-%% A member that delivers more slowly than it receives drops the rest: batches,
+%% A member that delivers more slowly than it receives drops the rest: bundles,
 %% and their bytes if all that wait are as long as the next one.
 -define(QUEUE_MAX, 10_000).
 -define(QUEUE_BYTES_MAX, 16#4000000).
@@ -42,26 +42,26 @@ handle_cast(_Message, State) ->
     {noreply, State}.
 
 -spec handle_info(term(), #state{}) -> {noreply, #state{}}.
-%% From native code: there is a batch.
+%% From native code: there is a bundle.
 handle_info(todana_spread, State) ->
     case todana_nif:spread_take() of
         empty ->
             {noreply, State};
-        Batch ->
+        Bundle ->
             %% Messages that have arrived meanwhile come first.
             self() ! todana_spread,
-            {noreply, send(Batch, others(), State)}
+            {noreply, send(Bundle, others(), State)}
     end;
 %% From another member.
-handle_info({todana_spread, Batch}, State) when is_binary(Batch) ->
+handle_info({todana_spread, Bundle}, State) when is_binary(Bundle) ->
     case process_info(self(), message_queue_len) of
         {message_queue_len, Length} when
             Length > ?QUEUE_MAX;
-            Length * byte_size(Batch) > ?QUEUE_BYTES_MAX
+            Length * byte_size(Bundle) > ?QUEUE_BYTES_MAX
         ->
-            {noreply, dropped(Batch, node(), State)};
+            {noreply, dropped(Bundle, node(), State)};
         _ ->
-            ok = todana_nif:spread_deliver(Batch),
+            ok = todana_nif:spread_deliver(Bundle),
             {noreply, State}
     end;
 handle_info(_Message, State) ->
@@ -72,16 +72,17 @@ terminate(_Reason, _State) ->
     todana_nif:spread_detach().
 
 -spec others() -> [node()].
-others() -> lists:delete(node(), todana_members:known()).
+others() ->
+    lists:delete(node(), todana_members:known(todana_groups:first())).
 
 -spec send(binary(), [node()], #state{}) -> #state{}.
-send(Batch, Nodes, State) ->
+send(Bundle, Nodes, State) ->
     Options = [noconnect, nosuspend],
     lists:foldl(
         fun(Node, Now) ->
-            case erlang:send({?MODULE, Node}, {?MODULE, Batch}, Options) of
+            case erlang:send({?MODULE, Node}, {?MODULE, Bundle}, Options) of
                 ok -> Now;
-                _ -> dropped(Batch, Node, Now)
+                _ -> dropped(Bundle, Node, Now)
             end
         end,
         State,
@@ -89,8 +90,8 @@ send(Batch, Nodes, State) ->
     ).
 
 -spec dropped(binary(), node(), #state{}) -> #state{}.
-dropped(Batch, Node, #state{complained_ms = ComplainedMs} = State) ->
-    ok = todana_nif:spread_dropped(Batch),
+dropped(Bundle, Node, #state{complained_ms = ComplainedMs} = State) ->
+    ok = todana_nif:spread_dropped(Bundle),
     NowMs = erlang:monotonic_time(millisecond),
     case ComplainedMs =:= none orelse NowMs - ComplainedMs > ?COMPLAINT_MS of
         true ->

@@ -10,7 +10,7 @@ use todana_server::SpreadQueue;
 
 static QUEUE: SpreadQueue = SpreadQueue::new();
 
-/// The process that takes the batches.
+/// The process that takes the bundles.
 static PROCESS: Mutex<Option<LocalPid>> = Mutex::new(None);
 
 /// The number of messages that were dropped.
@@ -29,8 +29,8 @@ pub(crate) fn publish(topic: Topic, channel: &[u8], message: &[u8]) {
     }
 }
 
-/// `spread_attach(Pid) -> ok`: this process receives `todana_spread` when there is a batch, and
-/// then takes batches until there is none.
+/// `spread_attach(Pid) -> ok`: this process receives `todana_spread` when there is a bundle, and
+/// then takes bundles until there is none.
 #[rustler::nif]
 fn spread_attach(process: LocalPid) -> Atom {
     *PROCESS.lock() = Some(process);
@@ -46,19 +46,19 @@ fn spread_detach() -> Atom {
     atoms::ok()
 }
 
-/// `spread_take() -> Batch | empty`: the next batch. After `empty`, the next message wakes the
+/// `spread_take() -> Bundle | empty`: the next bundle. After `empty`, the next message wakes the
 /// process.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn spread_take(env: Env<'_>) -> Term<'_> {
-    let Some(batch) = QUEUE.take() else { return atoms::empty().encode(env) };
-    let mut binary = NewBinary::new(env, batch.len());
-    binary.as_mut_slice().copy_from_slice(&batch);
+    let Some(bundle) = QUEUE.take() else { return atoms::empty().encode(env) };
+    let mut binary = NewBinary::new(env, bundle.len());
+    binary.as_mut_slice().copy_from_slice(&bundle);
     Binary::from(binary).encode(env)
 }
 
-/// `spread_dropped(Batch) -> ok`: the messages of this batch did not reach another node.
+/// `spread_dropped(Bundle) -> ok`: the messages of this bundle did not reach another node.
 #[rustler::nif(schedule = "DirtyCpu")]
-fn spread_dropped(batch: Binary<'_>) -> Atom {
-    QUEUE.note_dropped(batch.as_slice());
+fn spread_dropped(bundle: Binary<'_>) -> Atom {
+    QUEUE.note_dropped(bundle.as_slice());
     atoms::ok()
 }

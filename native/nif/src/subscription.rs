@@ -1,8 +1,8 @@
 //! Subscriptions: report the changes of a table to one process.
 //!
 //! Events wait in a bounded queue outside the process ([`EventQueue`]), and the process takes a
-//! batch when it is ready for one. It receives one message, `{todana, Subscription, ready}`, when
-//! the queue gets its first event; the next such message follows only after it has taken a batch.
+//! bundle when it is ready for one. It receives one message, `{todana, Subscription, ready}`, when
+//! the queue gets its first event; the next such message follows only after it has taken a bundle.
 //! So neither its mailbox nor its heap grows with the rate of changes, and no other process is
 //! between it and the table.
 //!
@@ -35,9 +35,9 @@ pub(crate) static SUBSCRIPTION: ResourceType<Subscription> =
 /// Maximum bytes of the events in one queue: keys, and 13 bytes for each event.
 const QUEUE_BYTES_MAX: usize = 8 << 20;
 
-/// Bytes of external terms that are decoded for one batch, in at most 1 ms; the Erlang side decodes
-/// the others.
-const EXTERNAL_BYTES_PER_BATCH: usize = 16 << 10;
+/// Bytes of external terms that are decoded for one bundle, in at most 1 ms; the Erlang side
+/// decodes the others.
+const EXTERNAL_BYTES_PER_BUNDLE: usize = 16 << 10;
 
 /// A subscription of one process to one table.
 pub(crate) struct Subscription {
@@ -204,7 +204,7 @@ fn word(kind: EventKind) -> Atom {
 }
 
 /// `events(Subscription) -> [{Kind, Key, Version} | {Kind, Key, Version, encoded} | {clear | swap,
-/// Version} | {lost, Count}]`, the oldest batch. The Erlang side decodes keys that are `encoded`.
+/// Version} | {lost, Count}]`, the oldest bundle. The Erlang side decodes keys that are `encoded`.
 #[rustler::nif]
 fn events<'a>(env: Env<'a>, subscription: Term<'a>) -> Term<'a> {
     let (started, raw_env) = (Instant::now(), env.as_c_arg());
@@ -213,8 +213,8 @@ fn events<'a>(env: Env<'a>, subscription: Term<'a>) -> Term<'a> {
     else {
         return Misuse::Argument(1, atoms::not_a_subscription()).term(env);
     };
-    let (batch, more) = subscription.queue.take();
-    let list = list_of(raw_env, subscription.codec, &batch);
+    let (bundle, more) = subscription.queue.take();
+    let list = list_of(raw_env, subscription.codec, &bundle);
     if more {
         subscription.unless_ended(|| notify(&subscription, atoms::ready()));
     }
@@ -223,8 +223,8 @@ fn events<'a>(env: Env<'a>, subscription: Term<'a>) -> Term<'a> {
     unsafe { Term::new(env, list) }
 }
 
-fn list_of(env: RawEnv, codec: Codec, batch: &Events) -> Raw {
-    let mut left = EXTERNAL_BYTES_PER_BATCH;
+fn list_of(env: RawEnv, codec: Codec, bundle: &Events) -> Raw {
+    let mut left = EXTERNAL_BYTES_PER_BUNDLE;
     let mut term = |queued: Queued<'_>| match queued {
         Queued::Lost(count) => {
             erts::tuple(env, &[atoms::lost().as_c_arg(), erts::make_u64(env, count)])
@@ -244,7 +244,7 @@ fn list_of(env: RawEnv, codec: Codec, batch: &Events) -> Raw {
             }
         }
     };
-    let terms: Vec<Raw> = batch.iter().map(&mut term).collect();
+    let terms: Vec<Raw> = bundle.iter().map(&mut term).collect();
     terms.iter().rev().fold(erts::nil(env), |list, term| erts::cons(env, *term, list))
 }
 

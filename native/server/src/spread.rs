@@ -1,7 +1,7 @@
 //! Messages to channels that go to the other nodes of a cluster, and those that come from them.
 //!
 //! Publishers append to a bounded queue and do not wait. One process outside this crate is woken
-//! once for all of them, takes them in batches and sends each batch to the other members.
+//! once for all of them, takes them in bundles and sends each bundle to the other members.
 //!
 //! ```text
 //! 0   topic: 0 channel, 2 sharded channel      9 bytes, the channel and the message, repeated
@@ -17,8 +17,8 @@ use todana_resp::Topic;
 
 /// Maximum bytes that wait for the process.
 const WAITING_BYTES_MAX: usize = 16 << 20;
-/// Maximum bytes of a batch, unless a single message has more.
-const BATCH_BYTES_MAX: usize = 256 << 10;
+/// Maximum bytes of a bundle, unless a single message has more.
+const BUNDLE_BYTES_MAX: usize = 256 << 10;
 const HEADER_BYTES: usize = 9;
 
 /// The messages of this node for the others.
@@ -33,10 +33,10 @@ pub struct SpreadQueue {
 
 #[derive(Debug)]
 struct Queue {
-    batches: VecDeque<Vec<u8>>,
+    bundles: VecDeque<Vec<u8>>,
     bytes: usize,
     has_process: bool,
-    /// The process will take the next batch without being woken.
+    /// The process will take the next bundle without being woken.
     is_awake: bool,
 }
 
@@ -45,7 +45,7 @@ impl SpreadQueue {
     pub const fn new() -> SpreadQueue {
         SpreadQueue {
             queue: Mutex::new(Queue {
-                batches: VecDeque::new(),
+                bundles: VecDeque::new(),
                 bytes: 0,
                 has_process: false,
                 is_awake: false,
@@ -55,7 +55,7 @@ impl SpreadQueue {
         }
     }
 
-    /// There is a process, which takes batches until there is none.
+    /// There is a process, which takes bundles until there is none.
     pub fn attach(&self) {
         let mut queue = self.lock();
         (queue.has_process, queue.is_awake) = (true, true);
@@ -67,7 +67,7 @@ impl SpreadQueue {
         self.is_attached.store(false, Relaxed);
         let mut queue = self.lock();
         (queue.has_process, queue.bytes) = (false, 0);
-        queue.batches.clear();
+        queue.bundles.clear();
     }
 
     /// Passes a message to the other nodes, or drops it. Returns whether the caller has to wake the
@@ -87,35 +87,35 @@ impl SpreadQueue {
             self.dropped.fetch_add(1, Relaxed);
             return false;
         }
-        let has_room = |batch: &&mut Vec<u8>| batch.len() + bytes <= BATCH_BYTES_MAX;
-        if queue.batches.back_mut().filter(has_room).is_none() {
-            queue.batches.push_back(Vec::with_capacity(bytes));
+        let has_room = |bundle: &&mut Vec<u8>| bundle.len() + bytes <= BUNDLE_BYTES_MAX;
+        if queue.bundles.back_mut().filter(has_room).is_none() {
+            queue.bundles.push_back(Vec::with_capacity(bytes));
         }
-        if let Some(batch) = queue.batches.back_mut() {
-            batch.push(topic as u8);
-            batch.extend_from_slice(&channel_len.to_le_bytes());
-            batch.extend_from_slice(&message_len.to_le_bytes());
-            batch.extend_from_slice(channel);
-            batch.extend_from_slice(message);
+        if let Some(bundle) = queue.bundles.back_mut() {
+            bundle.push(topic as u8);
+            bundle.extend_from_slice(&channel_len.to_le_bytes());
+            bundle.extend_from_slice(&message_len.to_le_bytes());
+            bundle.extend_from_slice(channel);
+            bundle.extend_from_slice(message);
         }
         queue.bytes += bytes;
         queue.has_process && !std::mem::replace(&mut queue.is_awake, true)
     }
 
-    /// The next batch. After `None`, the next message wakes the process.
+    /// The next bundle. After `None`, the next message wakes the process.
     pub fn take(&self) -> Option<Vec<u8>> {
         let mut queue = self.lock();
-        let batch = queue.batches.pop_front();
-        match &batch {
-            Some(batch) => queue.bytes -= batch.len(),
+        let bundle = queue.bundles.pop_front();
+        match &bundle {
+            Some(bundle) => queue.bytes -= bundle.len(),
             None => queue.is_awake = false,
         }
-        batch
+        bundle
     }
 
-    /// The messages of this batch did not reach another node.
-    pub fn note_dropped(&self, batch: &[u8]) {
-        self.dropped.fetch_add(spread_messages(batch).count() as u64, Relaxed);
+    /// The messages of this bundle did not reach another node.
+    pub fn note_dropped(&self, bundle: &[u8]) {
+        self.dropped.fetch_add(spread_messages(bundle).count() as u64, Relaxed);
     }
 
     /// The number of messages that were dropped.
@@ -134,7 +134,7 @@ impl Default for SpreadQueue {
     }
 }
 
-/// The messages of a batch, up to the first that is not well formed.
+/// The messages of a bundle, up to the first that is not well formed.
 pub fn spread_messages(mut rest: &[u8]) -> impl Iterator<Item = (Topic, &[u8], &[u8])> {
     std::iter::from_fn(move || {
         let (&topic, after) = rest.split_first()?;
@@ -159,8 +159,8 @@ mod tests {
         queue.attach();
         assert!(!queue.publish(Topic::Channel, b"news", b"a"), "it takes the first by itself");
         assert!(!queue.publish(Topic::Shard, b"cars", b""));
-        let batch = queue.take().expect("two messages");
-        let messages: Vec<_> = spread_messages(&batch).collect();
+        let bundle = queue.take().expect("two messages");
+        let messages: Vec<_> = spread_messages(&bundle).collect();
         let expected: [(Topic, &[u8], &[u8]); 2] =
             [(Topic::Channel, b"news", b"a"), (Topic::Shard, b"cars", b"")];
         assert_eq!(messages, expected);
@@ -187,14 +187,14 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_that_is_cut_short_has_the_messages_before() {
+    fn a_bundle_that_is_cut_short_has_the_messages_before() {
         let queue = SpreadQueue::new();
         queue.attach();
         queue.publish(Topic::Channel, b"news", b"a");
         queue.publish(Topic::Channel, b"news", b"b");
-        let batch = queue.take().expect("two messages");
-        assert_eq!(spread_messages(&batch[..batch.len() - 1]).count(), 1);
-        let of_pattern = [&[Topic::Pattern as u8], &batch[1..]].concat();
+        let bundle = queue.take().expect("two messages");
+        assert_eq!(spread_messages(&bundle[..bundle.len() - 1]).count(), 1);
+        let of_pattern = [&[Topic::Pattern as u8], &bundle[1..]].concat();
         assert_eq!(spread_messages(&of_pattern).count(), 0);
     }
 }
