@@ -27,7 +27,8 @@
     records_are_dumped/1,
     an_idle_node_wakes_up_for_the_beat_alone/1,
     a_group_has_a_supervisor/1,
-    a_group_that_ends_again_and_again_begins_anew/1
+    a_group_that_ends_again_and_again_begins_anew/1,
+    the_supervisors_of_the_log_may_be_killed/1
 ]).
 %% Called in the node.
 -export([transfer/1, subscribed/0, why/1, dumped/1, put_long/3,
@@ -56,7 +57,8 @@ all() ->
         records_are_dumped,
         an_idle_node_wakes_up_for_the_beat_alone,
         a_group_has_a_supervisor,
-        a_group_that_ends_again_and_again_begins_anew
+        a_group_that_ends_again_and_again_begins_anew,
+        the_supervisors_of_the_log_may_be_killed
     ].
 
 init_per_testcase(Case, Config) ->
@@ -738,28 +740,40 @@ children(Node, Supervisor) ->
 a_group_that_ends_again_and_again_begins_anew(Config) ->
     Node = start(Config),
     {ok, _} = call(Node, open, [t, #{durable => true}]),
-    ok = call(Node, put, [t, ~"k", ~"v"]),
+    ok = call(Node, put, [t, ~"kept", ~"v"]),
     Before = peer:call(Node, erlang, whereis, [todana_durable_sup]),
     ok = peer:call(Node, ?MODULE, kill_again_and_again, [todana_clock, 21]),
     ok = repeat(fun() ->
         Now = peer:call(Node, erlang, whereis, [todana_durable_sup]),
         is_pid(Now) andalso Now =/= Before
     end),
-    ok = repeat(fun() ->
-        try call(Node, get, [t, ~"k"]) of
-            {ok, ~"v"} -> true
-        catch
-            error:_ -> false
-        end
-    end),
+    ok = accepts_writes_again(Node),
+    ?assertEqual({ok, ~"v"}, call(Node, get, [t, ~"kept"])).
+
+accepts_writes_again(Node) ->
     ok = repeat(fun() ->
         try call(Node, put, [t, ~"k", ~"w"]) of
-            ok -> true
+            ok -> true;
+            {error, unknown} -> false
         catch
             error:_ -> false
         end
     end),
-    ?assertEqual({ok, ~"w"}, call(Node, get, [t, ~"k"])).
+    ?assertEqual({ok, ~"w"}, call(Node, get, [t, ~"k"])),
+    ok.
+
+%% Their processes end later, and have names.
+the_supervisors_of_the_log_may_be_killed(Config) ->
+    Node = start(Config),
+    {ok, _} = call(Node, open, [t, #{durable => true}]),
+    [
+        begin
+            ok = call(Node, put, [t, ~"k", ~"v"]),
+            ok = peer:call(Node, ?MODULE, kill_again_and_again, [Name, 1]),
+            ok = accepts_writes_again(Node)
+        end
+     || Name <- [todana_group_sup, todana_durable_sup, todana_group_sup]
+    ].
 
 kill_again_and_again(_Name, 0) ->
     ok;

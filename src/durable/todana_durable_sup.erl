@@ -41,6 +41,7 @@ processes. The logs are read afterwards.
 start_link(
     #{data_dir := DataDir, durability := Durability} = Options, Cluster
 ) ->
+    ok = lists:foreach(fun todana_group_sup:await_end/1, todana_groups:ids()),
     case todana_data_dir_open:open(DataDir, Durability) of
         {ok, Opened} ->
             Limits = maps:with(

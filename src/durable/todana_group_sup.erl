@@ -13,10 +13,13 @@
 -moduledoc false.
 -behaviour(supervisor).
 
--export([start_link/2, child/2]).
+-export([start_link/2, child/2, await_end/1]).
 -export([init/1]).
 
 -export_type([parts/0]).
+
+%% How long the processes of a group may take to stop.
+-define(STOP_TIMEOUT_MS, 60_000).
 
 %% What a cluster adds to a group.
 -type parts() :: #{
@@ -47,6 +50,29 @@ child(Group, Parts) ->
         type => supervisor
     }.
 
+-doc """
+Returns when there is no such process, or after a while. If the supervisor above
+was killed, this one still stops its own processes, and a second one cannot
+start meanwhile.
+""".
+-spec await_end(todana_groups:id()) -> ok.
+await_end(Group) -> await_end(?MODULE, Group).
+
+-spec await_end(Process :: atom(), todana_groups:id()) -> ok.
+await_end(Process, Group) ->
+    case whereis(todana_groups:name(Process, Group)) of
+        undefined ->
+            ok;
+        Pid ->
+            Monitor = monitor(process, Pid),
+            receive
+                {'DOWN', Monitor, process, Pid, _} -> ok
+            after ?STOP_TIMEOUT_MS ->
+                true = demonitor(Monitor, [flush]),
+                ok
+            end
+    end.
+
 -doc "Starts the processes of a group, which is open.".
 -spec start_link(todana_groups:id(), parts()) -> supervisor:startlink_ret().
 start_link(Group, Parts) ->
@@ -66,7 +92,7 @@ init({Group, Parts}) ->
                 Group, Durability, maps:with([check, stays], Parts)
             ]},
             %% It stops Ra, which completes the log's last files.
-            shutdown => 60_000
+            shutdown => ?STOP_TIMEOUT_MS
         },
         #{
             id => todana_batcher,
@@ -78,8 +104,11 @@ init({Group, Parts}) ->
             id => todana_clock,
             start => {todana_clock, start_link, [Group, Voters]}
         }
+     | of_cluster(Group, Opened, Parts)
     ],
-    {ok, {Flags, Children ++ of_cluster(Group, Opened, Parts)}}.
+    %% The supervisor before this one may have been killed.
+    _ = [await_end(Process, Group) || #{id := Process} <- Children],
+    {ok, {Flags, Children}}.
 
 -spec of_cluster(todana_groups:id(), todana_data_dir:opened(), parts()) ->
     [supervisor:child_spec()].
