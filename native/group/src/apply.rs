@@ -766,7 +766,7 @@ impl Execution<'_> {
             return Executed::Broken;
         };
         let home = |database: usize| match record.home {
-            Home::Database(_) => Home::Database(database),
+            Home::Database(_) => Home::of(database as u64),
             named @ Home::Table(_) => named,
         };
         let units = transaction

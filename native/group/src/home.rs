@@ -6,8 +6,8 @@
 //!  home -> table   in that group: the number in the records of its log ([`Home::number`])
 //! ```
 //!
-//! Each request asks [`Homes`] once, and nobody else knows which group has what. There is one
-//! group, which has all homes.
+//! Code that needs the log of a database asks [`Homes`], which alone knows what each group has.
+//! There is one group, which has all homes.
 
 use std::fmt;
 use std::sync::Arc;

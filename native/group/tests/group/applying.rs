@@ -246,6 +246,12 @@ fn a_transaction_is_one_step_if_its_watches_hold() {
     ];
     assert_eq!(harness.commit(records, 3), expected);
 
+    // No client can write it. The rest is executed, as on members of earlier versions.
+    let mut records = Vec::new();
+    record::put_transaction(&mut records, Home::of(0), &[], &[(16, get().1), set(b"2")]);
+    let nowhere = Call::Error(Error::NoSuchDatabase);
+    assert_eq!(harness.commit(records, 1), [done(&[nowhere, Call::Stored(3)])]);
+
     let mut records = Vec::new();
     record::put_create_table(&mut records, b"named", &TableOptions::default());
     record::put_transaction(

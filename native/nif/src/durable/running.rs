@@ -74,7 +74,7 @@ pub(crate) fn homes() -> Option<Homes> {
     Some(Homes::in_one(group as Arc<dyn Submit>))
 }
 
-/// What this node has of the group of a numbered database.
+/// What this node has of the group of a numbered database: of the first one while none runs.
 pub(crate) fn of_database(number: usize) -> &'static LocalGroup {
     local(homes().map_or_else(GroupNumber::default, |homes| homes.of_database(number)))
 }
