@@ -28,7 +28,8 @@
     an_idle_node_wakes_up_for_the_beat_alone/1,
     a_group_has_a_supervisor/1,
     a_group_that_ends_again_and_again_begins_anew/1,
-    the_supervisors_of_the_log_may_be_killed/1
+    the_supervisors_of_the_log_may_be_killed/1,
+    a_killed_supervisor_does_not_end_the_log_as_a_stop_does/1
 ]).
 %% Called in the node.
 -export([transfer/1, subscribed/0, why/1, dumped/1, put_long/3,
@@ -58,7 +59,8 @@ all() ->
         an_idle_node_wakes_up_for_the_beat_alone,
         a_group_has_a_supervisor,
         a_group_that_ends_again_and_again_begins_anew,
-        the_supervisors_of_the_log_may_be_killed
+        the_supervisors_of_the_log_may_be_killed,
+        a_killed_supervisor_does_not_end_the_log_as_a_stop_does
     ].
 
 init_per_testcase(Case, Config) ->
@@ -774,6 +776,28 @@ the_supervisors_of_the_log_may_be_killed(Config) ->
         end
      || Name <- [todana_group_sup, todana_durable_sup, todana_group_sup]
     ].
+
+%% The notes of what is confirmed end with that supervisor.
+a_killed_supervisor_does_not_end_the_log_as_a_stop_does(Config) ->
+    Node = start(Config),
+    {ok, _} = call(Node, open, [t, #{durable => true}]),
+    ok = call(Node, put, [t, ~"k", ~"v"]),
+    #{server_dir := Server} = peer:call(Node, todana_groups, opened, [0]),
+    IsFinal = fun() ->
+        {ok, #{is_final := Is}} =
+            peer:call(Node, todana_log_mark, facts, [Server]),
+        Is
+    end,
+    ?assertNot(IsFinal()),
+    %% It does not start the next one before it goes on.
+    ok = peer:call(Node, sys, suspend, [todana_sup]),
+    ok = peer:call(Node, ?MODULE, kill_again_and_again, [
+        todana_durable_sup, 1
+    ]),
+    ok = peer:call(Node, todana_group_sup, await_end, [todana_group_sup]),
+    ?assertNot(IsFinal()),
+    ok = peer:call(Node, sys, resume, [todana_sup]),
+    accepts_writes_again(Node).
 
 kill_again_and_again(_Name, 0) ->
     ok;

@@ -60,7 +60,7 @@ separate(Group, #{server_dir := Server} = Opened) ->
         written(todana_data_dir:went_alone(todana_groups:opened(Group)))
     end.
 
-%% Its supervisor starts it again, and all behind it.
+%% Its supervisor starts it again, and the processes of the group behind it.
 -spec stop_group(todana_groups:id()) -> ok.
 stop_group(Group) ->
     Name = todana_groups:name(todana_group, Group),

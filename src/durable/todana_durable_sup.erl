@@ -12,8 +12,9 @@
 %% The guard is the first, so that it watches Ra also while the others end and
 %% are started again, and while the group stops Ra.
 %%
-%% A group itself is native and survives all of them; so do the tables made
-%% here: what is on its way to Ra, notes of Ra's processes, and the cluster's.
+%% A group itself is native and survives all of them. The tables made here
+%% survive the other processes: what is on its way to Ra, notes of Ra's
+%% processes, and the cluster's.
 -module(todana_durable_sup).
 -moduledoc false.
 -behaviour(supervisor).
@@ -41,7 +42,7 @@ processes. The logs are read afterwards.
 start_link(
     #{data_dir := DataDir, durability := Durability} = Options, Cluster
 ) ->
-    ok = lists:foreach(fun todana_group_sup:await_end/1, todana_groups:ids()),
+    ok = lists:foreach(fun todana_group_sup:await_end/1, names(Cluster)),
     case todana_data_dir_open:open(DataDir, Durability) of
         {ok, Opened} ->
             Limits = maps:with(
@@ -61,6 +62,14 @@ start_link(
         {error, Sentence} ->
             {error, {todana, Sentence}}
     end.
+
+%% The supervisor before this one may have been killed.
+-spec names(cluster()) -> [atom()].
+names(#{children_of_node := Children}) ->
+    [todana_groups:name(todana_group_sup, Group)
+     || Group <- todana_groups:ids()]
+    ++ [todana_flush_guard, todana_disk, todana_status]
+    ++ [Name || #{id := Name} <- Children].
 
 -spec open(#{atom() => pos_integer() | auto}) -> ok.
 open(Options) ->

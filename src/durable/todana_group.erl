@@ -106,6 +106,7 @@ init({Group, Durability, Guard}) ->
     ok = todana_nif:group_gate(Group, closed, <<>>, 0),
     %% What the process before this one noted is over.
     ok = todana_group_notes:forget_failure(),
+    ok = todana_group_notes:snapshot_abandoned(),
     self() ! start,
     self() ! beat,
     {ok, #state{group = Group, durability = Durability, guard = Guard}}.
@@ -189,7 +190,10 @@ terminate(Reason, #state{group = Group, durability = Durability} = State) ->
     %% An earlier process may have been killed, and the one that it had started
     %% goes on.
     lists:foreach(fun end_starter/1, [Starter, whereis(starting(Group))]),
-    IsOrderly = Reason =:= shutdown andalso is_integer(Answered),
+    %% Without the notes nobody knows how far the log is confirmed: then the
+    %% supervisor that had them was killed.
+    IsOrderly = Reason =:= shutdown andalso is_integer(Answered) andalso
+        not todana_group_notes:is_lost(),
     _ = IsOrderly andalso
         todana_stop:prepare(Group, todana_groups:opened(Group)),
     ok = todana_ra:stop(Group, Durability),

@@ -5,7 +5,7 @@
 -module(todana_group_notes).
 -moduledoc false.
 
--export([new/0, keep/2, kept/2]).
+-export([new/0, is_lost/0, keep/2, kept/2]).
 -export([refuse/2, refuse_for_now/2, failure/2, failure/0,
          forget_failure/0]).
 -export([snapshot_found/3, snapshot_began/1, snapshot_ended/2,
@@ -27,6 +27,10 @@
 new() ->
     ?MODULE = ets:new(?MODULE, [named_table, public]),
     ok.
+
+-doc "Whether the table has ended with its owner.".
+-spec is_lost() -> boolean().
+is_lost() -> ets:whereis(?MODULE) =:= undefined.
 
 -doc """
 Ends a process of Ra for a reason that a person has to read, and that no later

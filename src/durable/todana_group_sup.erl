@@ -51,16 +51,13 @@ child(Group, Parts) ->
     }.
 
 -doc """
-Returns when there is no such process, or after a while. If the supervisor above
-was killed, this one still stops its own processes, and a second one cannot
-start meanwhile.
+Returns when there is no process of this name, or after a while. If a supervisor
+was killed, its processes still stop, and others cannot have their names
+meanwhile.
 """.
--spec await_end(todana_groups:id()) -> ok.
-await_end(Group) -> await_end(?MODULE, Group).
-
--spec await_end(Process :: atom(), todana_groups:id()) -> ok.
-await_end(Process, Group) ->
-    case whereis(todana_groups:name(Process, Group)) of
+-spec await_end(Name :: atom()) -> ok.
+await_end(Name) ->
+    case whereis(Name) of
         undefined ->
             ok;
         Pid ->
@@ -107,7 +104,10 @@ init({Group, Parts}) ->
      | of_cluster(Group, Opened, Parts)
     ],
     %% The supervisor before this one may have been killed.
-    _ = [await_end(Process, Group) || #{id := Process} <- Children],
+    _ = [
+        await_end(todana_groups:name(Process, Group))
+     || #{id := Process} <- Children
+    ],
     {ok, {Flags, Children}}.
 
 -spec of_cluster(todana_groups:id(), todana_data_dir:opened(), parts()) ->
