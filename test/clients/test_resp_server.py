@@ -7,6 +7,7 @@ import redis
 
 from wire import OK, SLACK_S, Error, Status, Verbatim, wait_until
 
+# Those of the first version; the tests of the table have all.
 SUPPORTED = """
     get set setnx setex psetex getset getdel getex append strlen getrange substr setrange mget mset msetnx incr decr incrby
     decrby incrbyfloat lcs setbit getbit bitcount bitpos del unlink exists expire pexpire expireat pexpireat ttl pttl
