@@ -15,13 +15,15 @@
 backup(Path, File) ->
     filelib:is_file(File) andalso throw(exists(File)),
     Partial = File ++ "." ++ os:getpid() ++ ".tmp",
+    Remove = fun() -> _ = file:delete(Partial), ok end,
+    %% Before there is a file: without this, a request to end would leave it,
+    %% and end the command with status 0.
+    ok = todana_signals:at_end(Remove),
     Fd =
         case file:open(Partial, [write, exclusive, raw, binary]) of
             {ok, Opened} -> Opened;
             {error, Reason} -> throw(failed("backup", Partial, Reason))
         end,
-    Remove = fun() -> _ = file:delete(Partial), ok end,
-    ok = todana_signals:at_end(Remove),
     try
         ok = of_file(Partial, file:change_mode(Partial, 8#600)),
         Bytes = receive_backup(Path, Partial, Fd),
