@@ -1,4 +1,5 @@
-%% The members of a group, as Ra has them: who leads, who joins and leaves.
+%% The members of a group, as Ra knows them: which one leads, and how one joins
+%% or leaves.
 %%
 %% Each function says what is true now, or does one step; `todana_cluster' makes
 %% whole changes of them.

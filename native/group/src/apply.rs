@@ -766,6 +766,7 @@ impl Execution<'_> {
             return Executed::Broken;
         };
         let home = |database: usize| match record.home {
+            // A number beyond those of the databases is the id of no table.
             Home::Database(_) => Home::of(database as u64),
             named @ Home::Table(_) => named,
         };

@@ -468,18 +468,15 @@ fn an_optimistic_commit_on_a_table_that_is_no_database_is_logged_too() {
     let options = Options { shards: Some(64), durable: true, ..Options::default() };
     let (table, store) = (Table::new(options), Store::new());
     let state = |key: &[u8]| look_up_state(Place::Table(&table), key, store.now_ms, |_| ()).1;
-    let run = |checks: &[Check<'_>], writes: &[Write<'_>]| {
-        let transaction = OptimisticCommit { checks, writes }.logged(0).expect("small");
-        let mut reply = Recorder::default();
+    let execute = |transaction: &LoggedTransaction<'_>| {
+        let (place, mut reply) = (Place::Table(&table), Recorder::default());
         let each = |_: &mut Recorder, _| {};
-        let status = execute_logged_transaction(
-            Place::Table(&table),
-            &transaction,
-            store.context(),
-            &mut reply,
-            each,
-        );
+        let context = store.context();
+        let status = execute_logged_transaction(place, transaction, context, &mut reply, each);
         (status, reply.answers)
+    };
+    let run = |checks: &[Check<'_>], writes: &[Write<'_>]| {
+        execute(&OptimisticCommit { checks, writes }.logged(0).expect("small"))
     };
     let put = |key: &'static [u8]| Write { key, put: Some((b"1", 0, Expires::Never)) };
     let absent = Check { key: b"a", state: KeyState::Absent };
@@ -495,14 +492,6 @@ fn an_optimistic_commit_on_a_table_that_is_no_database_is_logged_too() {
         watches: vec![],
         commands: vec![(1, set(b"k", b"v")), (0, Command::Database(DatabaseCommand::Count))],
     };
-    let (mut reply, each) = (Recorder::default(), |_: &mut Recorder, _| {});
-    let status = execute_logged_transaction(
-        Place::Table(&table),
-        &transaction,
-        store.context(),
-        &mut reply,
-        each,
-    );
     let nowhere = Answer::Error(Error::NoSuchDatabase);
-    assert_eq!((status, reply.answers), (Status::Done, vec![nowhere.clone(), nowhere]));
+    assert_eq!(execute(&transaction), (Status::Done, vec![nowhere.clone(), nowhere]));
 }
