@@ -64,8 +64,8 @@ init(Options) ->
 -spec woken() -> [atom()].
 woken() ->
     ?WOKEN ++ [
-        todana_groups:name(Name, Group)
-     || Group <- todana_groups:ids(), Name <- ?WOKEN_OF_GROUP
+        todana_raft_groups:name(Name, Group)
+     || Group <- todana_raft_groups:ids(), Name <- ?WOKEN_OF_GROUP
     ].
 
 -spec flights() -> [supervisor:child_spec()].

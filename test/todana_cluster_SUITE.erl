@@ -348,7 +348,7 @@ a_node_catches_up_by_a_snapshot(Config) ->
     ],
     [
         ok = rpc(N, todana_log_trim, trim, [
-            rpc(N, todana_groups, opened, [0]), 10_000
+            rpc(N, todana_raft_groups, opened, [0]), 10_000
         ])
      || N <- [A, B]
     ],
@@ -549,7 +549,7 @@ no_node_joins_while_it_goes_on_alone(Config) ->
                  rpc(A, todana_admission, admit, [Cluster, X, ~"x"])),
     [kill(N) || N <- [B, C]],
     ok = rpc(A, todana_data_dir, go_alone, [
-        rpc(A, todana_groups, opened, [0])
+        rpc(A, todana_raft_groups, opened, [0])
     ]),
     Facts = #{
         node => 'd@127.0.0.1', durability => always, version => 1,

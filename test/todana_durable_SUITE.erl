@@ -782,7 +782,7 @@ a_killed_supervisor_does_not_end_the_log_as_a_stop_does(Config) ->
     Node = start(Config),
     {ok, _} = call(Node, open, [t, #{durable => true}]),
     ok = call(Node, put, [t, ~"k", ~"v"]),
-    #{server_dir := Server} = peer:call(Node, todana_groups, opened, [0]),
+    #{server_dir := Server} = peer:call(Node, todana_raft_groups, opened, [0]),
     IsFinal = fun() ->
         {ok, #{is_final := Is}} =
             peer:call(Node, todana_log_mark, facts, [Server]),

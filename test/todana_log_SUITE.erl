@@ -1135,7 +1135,7 @@ digest(Digest) ->
 %% Until the note names an entry of the newest file, which is within a second or
 %% two.
 note_at_once(Processes, Times) ->
-    #{server_dir := Server} = Opened = todana_groups:opened(0),
+    #{server_dir := Server} = Opened = todana_raft_groups:opened(0),
     Write = fun() ->
         [
             begin
@@ -1155,7 +1155,7 @@ note_at_once(Processes, Times) ->
     ok.
 
 await_mark() ->
-    #{class_dir := Class, server_dir := Server} = todana_groups:opened(0),
+    #{class_dir := Class, server_dir := Server} = todana_raft_groups:opened(0),
     Files = lists:sort(filelib:wildcard(filename:join(Class, "*.wal"))),
     {ok, Bytes} = file:read_file(lists:last(Files)),
     First = todana_log_file:first_index({ok, Bytes}),
@@ -1169,7 +1169,7 @@ await_mark() ->
 
 %% Until it names the last entry that was confirmed.
 await_noted() ->
-    #{server_dir := Server} = todana_groups:opened(0),
+    #{server_dir := Server} = todana_raft_groups:opened(0),
     Applied = todana_nif:group_applied(0),
     case todana_log_mark:read(Server) of
         {ok, Index} when Index >= Applied ->
@@ -1270,7 +1270,7 @@ load(Writers, Writes) ->
 %% Some hundred entries, of which the segment writer has copied a few.
 copy_and_kill() ->
     Sum = load(8, 100),
-    #{server_dir := Directory} = todana_groups:opened(0),
+    #{server_dir := Directory} = todana_raft_groups:opened(0),
     Segments = fun() ->
         length(filelib:wildcard("*.segment", Directory))
     end,

@@ -142,7 +142,7 @@ cluster() ->
             "";
         _ ->
             [" cluster=", todana_admission:cluster(), " votes=",
-             case todana_members:votes(todana_groups:first()) of
+             case todana_members:votes(todana_raft_groups:first()) of
                  true -> "yes";
                  false -> "no"
              end]

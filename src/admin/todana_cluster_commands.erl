@@ -16,7 +16,7 @@ run(Command, Request) ->
 run_in_cluster(~"status", _Request) ->
     {ok, plain(todana_cluster:status())};
 run_in_cluster(~"verify", _Request) ->
-    todana_verify:run(todana_groups:first());
+    todana_verify:run(todana_raft_groups:first());
 run_in_cluster(~"leave", Request) ->
     with_node(Request, fun leave/1);
 run_in_cluster(~"transfer", Request) ->
@@ -42,7 +42,7 @@ leave(Node) ->
 -spec with_node(map(), fun((node()) -> Result)) -> Result | {error, iodata()}.
 with_node(#{~"argument" := Name}, Do) ->
     Text = unicode:characters_to_list(Name),
-    Group = todana_groups:first(),
+    Group = todana_raft_groups:first(),
     maybe
         [] ?= named(Text, todana_members:known(Group)),
         %% As long as a node starts, it knows only itself.

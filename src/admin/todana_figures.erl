@@ -78,7 +78,7 @@ cluster() ->
         undefined ->
             none;
         _ ->
-            Group = todana_groups:first(),
+            Group = todana_raft_groups:first(),
             Leader = todana_members:leader(Group),
             #{
                 members => length(todana_members:known(Group)),

@@ -43,13 +43,13 @@ run(~"backup") ->
             {error, Sentence}
     end;
 run(~"clock") ->
-    case has_log() andalso todana_clock:info(todana_groups:first()) of
+    case has_log() andalso todana_clock:info(todana_raft_groups:first()) of
         #{now_ms := _} = Info -> {ok, Info};
         #{} -> {error, "this node does not know the time of its log yet"};
         false -> {error, "this node has no durable databases"}
     end;
 run(~"clock_set") ->
-    case has_log() andalso todana_clock:set(todana_groups:first()) of
+    case has_log() andalso todana_clock:set(todana_raft_groups:first()) of
         {ok, ByMs} -> {ok, #{by_ms => ByMs}};
         {error, Sentence} -> {error, Sentence};
         false -> {error, "this node has no durable databases"}
@@ -69,7 +69,7 @@ run(_Command) ->
 
 -spec has_log() -> boolean().
 has_log() ->
-    Name = todana_groups:name(todana_clock, todana_groups:first()),
+    Name = todana_raft_groups:name(todana_clock, todana_raft_groups:first()),
     whereis(Name) =/= undefined.
 
 -doc "The process that ends with the node, unless that is another release's.".

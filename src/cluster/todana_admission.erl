@@ -36,13 +36,14 @@ version() -> ?VERSION.
 -doc "The cluster of this node.".
 -spec cluster() -> none | binary().
 cluster() ->
-    #{cluster := Cluster} = todana_groups:opened(todana_groups:first()),
+    First = todana_raft_groups:first(),
+    #{cluster := Cluster} = todana_raft_groups:opened(First),
     Cluster.
 
 -doc "The cluster of this node, if it has a member of this name.".
 -spec claim(node()) -> {member_of, binary()} | none.
 claim(Node) ->
-    try {cluster(), todana_members:listed(todana_groups:first())} of
+    try {cluster(), todana_members:listed(todana_raft_groups:first())} of
         {none, _} ->
             none;
         {Cluster, {ok, Members}} ->
@@ -72,8 +73,8 @@ invite(#{version := Version}) when Version =/= ?VERSION ->
 invite(#{node := Node, durability := Durability, time_ms := TimeMs} = Facts) ->
     Format = maps:get(format, Facts, 1),
     AwayMs = abs(erlang:system_time(millisecond) - TimeMs),
-    Group = todana_groups:first(),
-    try todana_groups:opened(Group) of
+    Group = todana_raft_groups:first(),
+    try todana_raft_groups:opened(Group) of
         #{forced := true} ->
             {later, [atom_to_list(node()), " is about to go on alone: run "
                      "`bin/todana cluster force` there again, if it has "
@@ -115,7 +116,7 @@ may_read(Node, Format, Common) ->
         [Common, Node, Format]
     )}.
 
--spec may_join(todana_groups:id(), node()) ->
+-spec may_join(todana_raft_groups:id(), node()) ->
     {ok, [node()]} | {later | error, iodata()}.
 may_join(Group, Node) ->
     case todana_members:list(Group, todana_members:known(Group)) of
@@ -144,7 +145,7 @@ admit(Cluster, Node, UId) ->
     Own = todana_data_dir:server(),
     case Cluster =:= cluster() andalso server_of(Node) of
         false -> {error, other_cluster};
-        {ok, Own} -> admit_to(todana_groups:first(), Node, UId);
+        {ok, Own} -> admit_to(todana_raft_groups:first(), Node, UId);
         %% It was invited before `cluster force'.
         {ok, _} -> {error, other_server};
         unknown -> {error, no_answer}
@@ -158,7 +159,8 @@ server_of(Node) ->
         _:_ -> unknown
     end.
 
--spec admit_to(todana_groups:id(), node(), binary()) -> ok | {error, term()}.
+-spec admit_to(todana_raft_groups:id(), node(), binary()) ->
+    ok | {error, term()}.
 admit_to(Group, Node, UId) ->
     case member(Group, Node) of
         none ->
@@ -175,7 +177,7 @@ admit_to(Group, Node, UId) ->
 
 %% The node is in the map from now on, so that a new member of the present
 %% version keeps no command from the others.
--spec expect(todana_groups:id(), node()) -> ok | {error, term()}.
+-spec expect(todana_raft_groups:id(), node()) -> ok | {error, term()}.
 expect(Group, Node) ->
     Common = todana_formats:common(Group),
     try erpc:call(Node, todana_formats, newest, [], ?ANSWER_TIMEOUT_MS) of
@@ -195,11 +197,11 @@ question to the majority waits until the change is committed.
 """.
 -spec is_removed(Cluster :: binary(), node(), UId :: binary()) -> boolean().
 is_removed(Cluster, Node, UId) ->
-    Group = todana_groups:first(),
+    Group = todana_raft_groups:first(),
     Cluster =:= cluster() andalso is_absent(Group, Node, UId) andalso
         todana_members:is_confirmed(Group) andalso is_absent(Group, Node, UId).
 
--spec is_absent(todana_groups:id(), node(), binary()) -> boolean().
+-spec is_absent(todana_raft_groups:id(), node(), binary()) -> boolean().
 is_absent(Group, Node, UId) ->
     case member(Group, Node) of
         none -> true;
@@ -207,7 +209,7 @@ is_absent(Group, Node, UId) ->
         _ -> false
     end.
 
--spec member(todana_groups:id(), node()) ->
+-spec member(todana_raft_groups:id(), node()) ->
     todana_members:member() | none | unknown.
 member(Group, Node) ->
     case todana_members:list(Group, todana_members:known(Group)) of

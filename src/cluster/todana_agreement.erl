@@ -36,7 +36,7 @@
 -type verdict() :: agreed | {stop | go_on, [node()]}.
 
 -record(state, {
-    group :: todana_groups:id(),
+    group :: todana_raft_groups:id(),
     %% The process that asks, and the contradictions that were logged.
     asking = none :: none | pid(),
     beats = 0 :: non_neg_integer(),
@@ -46,22 +46,22 @@
     reported = [] :: [node()]
 }).
 
--spec start_link(todana_groups:id()) -> gen_server:start_ret().
+-spec start_link(todana_raft_groups:id()) -> gen_server:start_ret().
 start_link(Group) ->
-    Name = todana_groups:name(?MODULE, Group),
+    Name = todana_raft_groups:name(?MODULE, Group),
     gen_server:start_link({local, Name}, ?MODULE, Group, []).
 
 -doc "What this member has applied, if its cluster is this one.".
--spec terms(todana_groups:id(), binary()) -> ranges().
+-spec terms(todana_raft_groups:id(), binary()) -> ranges().
 terms(Group, Cluster) ->
     case todana_admission:cluster() of
         Cluster -> todana_log_terms:ranges(Group);
         _ -> []
     end.
 
--doc "The same of the first group: `todana_groups:question/2`.".
+-doc "The same of the first group: `todana_raft_groups:question/2`.".
 -spec terms(binary()) -> ranges().
-terms(Cluster) -> terms(todana_groups:first(), Cluster).
+terms(Cluster) -> terms(todana_raft_groups:first(), Cluster).
 
 -doc """
 Says why the node with this directory must not start. Members that are down
@@ -75,7 +75,7 @@ at_start(DataDir, #{cluster := Cluster, uid := UId, members := Members}) ->
             %% todana_cluster_start has connected to those that answer.
             Others = [N || N <- Members, lists:member(N, nodes())],
             %% The directory has the log of this group alone.
-            Answers = ask(todana_groups:first(), Others, Cluster),
+            Answers = ask(todana_raft_groups:first(), Others, Cluster),
             case judge([{Term, Index, Index}], Answers, length(Members)) of
                 {stop, Differing} ->
                     {error, ["data_dir: ", DataDir, ": ",
@@ -89,9 +89,9 @@ at_start(DataDir, #{cluster := Cluster, uid := UId, members := Members}) ->
 at_start(_DataDir, #{}) ->
     ok.
 
--spec ask(todana_groups:id(), [node()], binary()) -> [{node(), ranges()}].
+-spec ask(todana_raft_groups:id(), [node()], binary()) -> [{node(), ranges()}].
 ask(Group, Nodes, Cluster) ->
-    Question = todana_groups:question(Group, [Cluster]),
+    Question = todana_raft_groups:question(Group, [Cluster]),
     Answers = erpc:multicall(
         Nodes, ?MODULE, terms, Question, ?ANSWER_TIMEOUT_MS
     ),
@@ -130,7 +130,7 @@ others(Nodes) -> [lists:join(", ", lists:map(fun atom_to_list/1, Nodes)),
 
 %% --------------------------------------------------------------- process ---
 
--spec init(todana_groups:id()) -> {ok, #state{}}.
+-spec init(todana_raft_groups:id()) -> {ok, #state{}}.
 init(Group) ->
     self() ! beat,
     {ok, #state{group = Group}}.
@@ -153,7 +153,7 @@ handle_info(beat, #state{asking = Asking, beats = Beats} = State) ->
             State#state.agreed,
     case Asking of
         none when IsDue ->
-            Opened = todana_groups:opened(Group),
+            Opened = todana_raft_groups:opened(Group),
             {Pid, _} = spawn_monitor(?MODULE, compare_and_exit, [
                 Group, Opened
             ]),
@@ -166,7 +166,7 @@ handle_info({'DOWN', _, process, Pid, Result}, #state{asking = Pid} = State) ->
 handle_info(_Message, State) ->
     {noreply, State}.
 
--spec compare_and_exit(todana_groups:id(), todana_data_dir:opened()) ->
+-spec compare_and_exit(todana_raft_groups:id(), todana_data_dir:opened()) ->
     no_return().
 compare_and_exit(Group, #{cluster := Cluster}) ->
     Members = todana_members:known(Group),

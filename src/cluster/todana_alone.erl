@@ -24,12 +24,12 @@
 -define(STOP_TIMEOUT_MS, 60_000).
 
 -doc "Returns when this node accepts writes as the only member.".
--spec go_on(todana_groups:id()) -> ok | {error, iodata()}.
+-spec go_on(todana_raft_groups:id()) -> ok | {error, iodata()}.
 go_on(Group) ->
     try register(?MODULE, self()) of
         true ->
             try
-                separate(Group, todana_groups:opened(Group))
+                separate(Group, todana_raft_groups:opened(Group))
             after
                 unregister(?MODULE)
             end
@@ -37,7 +37,7 @@ go_on(Group) ->
         error:badarg -> {error, "`cluster force` runs already"}
     end.
 
--spec separate(todana_groups:id(), todana_data_dir:opened()) ->
+-spec separate(todana_raft_groups:id(), todana_data_dir:opened()) ->
     ok | {error, iodata()}.
 separate(Group, #{server_dir := Server} = Opened) ->
     maybe
@@ -47,7 +47,7 @@ separate(Group, #{server_dir := Server} = Opened) ->
             Server, [todana_ra_server:address(Group)]
         )),
         ok ?= written(todana_data_dir:rename_server(
-            todana_groups:opened(Group)
+            todana_raft_groups:opened(Group)
         )),
         %% This clock may follow a `clock set` of the leader that is lost, and
         %% its entry is lost, too.
@@ -57,24 +57,25 @@ separate(Group, #{server_dir := Server} = Opened) ->
             fun() -> is_open(Group) end, ?OPEN_TIMEOUT_MS,
             "this node is alone, and reads its log: see `bin/todana status`"
         ),
-        written(todana_data_dir:went_alone(todana_groups:opened(Group)))
+        written(todana_data_dir:went_alone(todana_raft_groups:opened(Group)))
     end.
 
 %% Its supervisor starts it again, and the processes of the group behind it.
--spec stop_group(todana_groups:id()) -> ok.
+-spec stop_group(todana_raft_groups:id()) -> ok.
 stop_group(Group) ->
-    Name = todana_groups:name(todana_group, Group),
+    Name = todana_raft_groups:name(todana_group, Group),
     try gen_server:stop(Name, shutdown, ?STOP_TIMEOUT_MS) of
         ok -> ok
     catch
         exit:_ -> ok
     end.
 
--spec is_open(todana_groups:id()) -> boolean().
+-spec is_open(todana_raft_groups:id()) -> boolean().
 is_open(Group) -> maps:get(state, todana_group:info(Group)) =:= serving.
 
 %% A node that began to join before the note may still become a member.
--spec shrink(todana_groups:id(), non_neg_integer()) -> ok | {error, iodata()}.
+-spec shrink(todana_raft_groups:id(), non_neg_integer()) ->
+    ok | {error, iodata()}.
 shrink(_Group, 0) ->
     unfinished("a snapshot does not have that yet");
 shrink(Group, Left) ->

@@ -288,7 +288,7 @@ force() -> flat(go_on_alone()).
 -spec go_on_alone() -> ok | {error, iodata()}.
 go_on_alone() ->
     Group = group(),
-    #{forced := IsBegun} = Opened = todana_groups:opened(Group),
+    #{forced := IsBegun} = Opened = todana_raft_groups:opened(Group),
     case {IsBegun, todana_members:is_confirmed(Group) andalso members()} of
         {_, false} ->
             maybe
@@ -371,7 +371,7 @@ has_most(unknown) ->
     {error, "the log of this node is not open yet: try again"};
 has_most(Own) ->
     Others = without_strangers(todana_members:connected(group())),
-    Question = todana_groups:question(group(), []),
+    Question = todana_raft_groups:question(group(), []),
     Answers = erpc:multicall(
         Others, todana_members, log_end, Question, ?LOG_END_TIMEOUT_MS
     ),
@@ -504,7 +504,7 @@ noted_members() ->
         {ok, Nodes} ->
             Nodes;
         unknown ->
-            #{data_dir := DataDir} = todana_groups:opened(group()),
+            #{data_dir := DataDir} = todana_raft_groups:opened(group()),
             case todana_data_dir:identity(DataDir) of
                 {ok, #{members := Nodes}} -> lists:usort([node() | Nodes]);
                 _ -> [node()]
@@ -571,8 +571,8 @@ facts() ->
     ).
 
 %% There is one group, whose members are those of the cluster.
--spec group() -> todana_groups:id().
-group() -> todana_groups:first().
+-spec group() -> todana_raft_groups:id().
+group() -> todana_raft_groups:first().
 
 -spec version() -> string().
 version() ->

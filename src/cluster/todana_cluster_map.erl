@@ -48,7 +48,7 @@ announce(Options) ->
             _ -> own(Options)
         end,
     ok = write({node, node()}, Entry),
-    Group = todana_groups:first(),
+    Group = todana_raft_groups:first(),
     case todana_members:leader(Group) =:= node() of
         true -> lead(Group);
         false -> ok
@@ -60,7 +60,7 @@ open() ->
     ok.
 
 %% There is one group: it has all slots, and its members are the cluster's.
--spec lead(todana_groups:id()) -> ok.
+-spec lead(todana_raft_groups:id()) -> ok.
 lead(Group) ->
     case todana_members:list(Group, [node()]) of
         {ok, Leader, Members} when Leader =:= node() ->
@@ -128,7 +128,7 @@ nodes(Nodes) ->
 -doc """
 Those of these members of a group that vote; all, while the map does not say it.
 """.
--spec voters(todana_groups:id(), [node()]) -> [node()].
+-spec voters(todana_raft_groups:id(), [node()]) -> [node()].
 voters(Group, Members) ->
     try todana:get(?TABLE, {group, Group}) of
         {ok, #{members := Roles}} ->

@@ -20,7 +20,8 @@ all(Options) ->
         children_of_node => of_node(Options)
     }.
 
--spec of_group(todana_groups:id(), pos_integer()) -> [supervisor:child_spec()].
+-spec of_group(todana_raft_groups:id(), pos_integer()) ->
+    [supervisor:child_spec()].
 of_group(Group, BoundMs) ->
     [
         #{

@@ -216,7 +216,7 @@ confirmed, its server has ended when this returns, unless it leads.
 """.
 -spec meet(card()) -> {ok, card()} | unknown.
 meet(#{cluster := Cluster} = Other) ->
-    try {todana_groups:opened(group()), kept(has)} of
+    try {todana_raft_groups:opened(group()), kept(has)} of
         {#{cluster := Cluster} = Opened, Has} when is_integer(Has) ->
             Card = with_leaders_view(Other, card(Opened)),
             _ = met(Other, Opened),
@@ -452,7 +452,7 @@ note(UId, Node, Index, Has) ->
 
 -spec meet_late(node()) -> ok.
 meet_late(Node) ->
-    Opened = todana_groups:opened(group()),
+    Opened = todana_raft_groups:opened(group()),
     Asked = spawn_monitor(?MODULE, meet_and_exit, [Node, card(Opened)]),
     case answer(Asked, now_ms() + ?MEET_TIMEOUT_MS) of
         {ok, Other} ->
@@ -580,8 +580,8 @@ kept(Key) -> kept(Key, none).
 kept(Key, Default) -> ets:lookup_element(?MODULE, Key, 2, Default).
 
 %% The one whose log the directory has.
--spec group() -> todana_groups:id().
-group() -> todana_groups:first().
+-spec group() -> todana_raft_groups:id().
+group() -> todana_raft_groups:first().
 
 -spec now_ms() -> integer().
 now_ms() -> erlang:monotonic_time(millisecond).

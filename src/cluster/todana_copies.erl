@@ -29,7 +29,7 @@
 -define(KNOWN(Group), {copies, Group}).
 
 -record(state, {
-    group :: todana_groups:id(),
+    group :: todana_raft_groups:id(),
     %% Whether the next tick is to come.
     is_ticking = false :: boolean(),
     %% Looks without news since the last message that the log grows.
@@ -43,33 +43,33 @@
     known = none :: none | copies()
 }).
 
--spec start_link(todana_groups:id()) -> gen_server:start_ret().
+-spec start_link(todana_raft_groups:id()) -> gen_server:start_ret().
 start_link(Group) ->
     gen_server:start_link({local, name(Group)}, ?MODULE, Group, []).
 
--spec name(todana_groups:id()) -> atom().
-name(Group) -> todana_groups:name(?MODULE, Group).
+-spec name(todana_raft_groups:id()) -> atom().
+name(Group) -> todana_raft_groups:name(?MODULE, Group).
 
 -doc "Some member gives the log of this leader something, after a pause.".
--spec busy(todana_groups:id(), node()) -> ok.
+-spec busy(todana_raft_groups:id(), node()) -> ok.
 busy(Group, Leader) ->
     _ = erlang:send({name(Group), Leader}, busy, [noconnect, nosuspend]),
     ok.
 
 -doc "The last entry of each member, as the leader has sent it.".
--spec last(todana_groups:id()) -> #{node() => non_neg_integer()}.
+-spec last(todana_raft_groups:id()) -> #{node() => non_neg_integer()}.
 last(Group) ->
     {Members, _Voters} = todana_group_notes:kept(?KNOWN(Group), {#{}, 0}),
     Members.
 
 -doc "Whether each member has a vote, as the leader has sent it.".
--spec do_all_vote(todana_groups:id()) -> boolean().
+-spec do_all_vote(todana_raft_groups:id()) -> boolean().
 do_all_vote(Group) ->
     {Members, Voters} = todana_group_notes:kept(?KNOWN(Group), {#{}, 0}),
     Voters =:= length(todana_members:known(Group)) andalso
         Voters =:= map_size(Members).
 
--spec init(todana_groups:id()) -> {ok, #state{}}.
+-spec init(todana_raft_groups:id()) -> {ok, #state{}}.
 init(Group) ->
     ok = net_kernel:monitor_nodes(true),
     self() ! beat,
@@ -155,7 +155,7 @@ tick(AfterMs, #state{is_ticking = false} = State) ->
 tick(_AfterMs, State) ->
     State.
 
--spec ask_and_exit(todana_groups:id()) -> no_return().
+-spec ask_and_exit(todana_raft_groups:id()) -> no_return().
 ask_and_exit(Group) ->
     case todana_members:list(Group, [node()], ?ASK_TIMEOUT_MS) of
         {ok, Leader, Members} when Leader =:= node() ->

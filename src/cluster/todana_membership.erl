@@ -95,8 +95,8 @@ handle_cast(_Message, State) ->
 -spec handle_info(term(), #state{}) -> {noreply, #state{}}.
 handle_info(beat, #state{beats = Beats, options = Options} = State) ->
     ok = todana_beat:flush(),
-    Group = todana_groups:first(),
-    Opened = todana_groups:opened(Group),
+    Group = todana_raft_groups:first(),
+    Opened = todana_raft_groups:opened(Group),
     ok = connect(Group, Opened),
     Connected = todana_members:connected(Group),
     NowMs = erlang:monotonic_time(millisecond),
@@ -117,7 +117,7 @@ handle_info(beat, #state{beats = Beats, options = Options} = State) ->
     )};
 %% A member says so. An older copy knows no members that it could ask.
 handle_info({removed, Node}, State) ->
-    Opened = todana_groups:opened(todana_groups:first()),
+    Opened = todana_raft_groups:opened(todana_raft_groups:first()),
     Ask = fun() -> leave_if_removed(Node, Opened) end,
     {noreply, run({ask, Node}, Ask, State)};
 handle_info({'DOWN', _, process, Pid, _}, #state{going = Going} = State) ->
@@ -132,7 +132,7 @@ handle_info({strangers, Found}, #state{strangers = Before} = State) ->
     ],
     {noreply, State#state{strangers = [Node || {Node, _} <- Found]}};
 handle_info({claimed, Node, Cluster}, State) ->
-    #{cluster := Own} = todana_groups:opened(todana_groups:first()),
+    #{cluster := Own} = todana_raft_groups:opened(todana_raft_groups:first()),
     ok = todana_stranger:note(Node, Cluster, Own),
     {noreply, State};
 handle_info(_Message, State) ->
@@ -141,7 +141,7 @@ handle_info(_Message, State) ->
 %% While it joins, it is no part of the cluster. A node that it meets may be a
 %% stranger, which the next look knows.
 -spec log(
-    todana_groups:id(), IsMeeting :: boolean(), todana_data_dir:opened(),
+    todana_raft_groups:id(), IsMeeting :: boolean(), todana_data_dir:opened(),
     #state{}
 ) -> #state{}.
 log(_Group, _IsMeeting, #{joining := [_ | _]}, State) ->
@@ -169,7 +169,7 @@ log(Group, false, _Opened, #state{events = Before} = State) ->
     State#state{events = Events}.
 
 %% One that has not answered for a while may lead nobody.
--spec proved_leader(todana_groups:id()) -> node() | none.
+-spec proved_leader(todana_raft_groups:id()) -> node() | none.
 proved_leader(Group) ->
     case todana_leader_proof:is_silent(Group, ?SILENT_MS) of
         true -> none;
@@ -179,8 +179,8 @@ proved_leader(Group) ->
 %% At an orderly stop the others remember the last second, too.
 -spec terminate(term(), #state{}) -> ok.
 terminate(_Reason, _State) ->
-    Group = todana_groups:first(),
-    Opened = todana_groups:opened(Group),
+    Group = todana_raft_groups:first(),
+    Opened = todana_raft_groups:opened(Group),
     ok = confirm(Opened, todana_members:connected(Group)),
     todana_confirmed:keep(Opened).
 
@@ -191,7 +191,7 @@ confirm(Opened, Connected) ->
     todana_confirmed:announce(Opened, Connected).
 
 %% A connection attempt may take seconds.
--spec connect(todana_groups:id(), todana_data_dir:opened()) -> ok.
+-spec connect(todana_raft_groups:id(), todana_data_dir:opened()) -> ok.
 connect(Group, #{joining := Joining}) ->
     Wanted = lists:usort(Joining ++ todana_members:known(Group)) -- [node()],
     _ = [
@@ -201,7 +201,7 @@ connect(Group, #{joining := Joining}) ->
     ok.
 
 -spec work(
-    todana_groups:id(), AsksNow :: boolean(), todana_data_dir:opened(),
+    todana_raft_groups:id(), AsksNow :: boolean(), todana_data_dir:opened(),
     todana_config:options()
 ) -> [{work(), fun(() -> term())}].
 work(_Group, _AsksNow, #{joining := [_ | _], has_group := false}, _Options) ->
@@ -245,7 +245,7 @@ run(Name, Do, #state{going = Going} = State) ->
 
 %% It has the files of a server and is no member yet. If this is repeated after
 %% a crash, the answer is the same.
--spec join(todana_groups:id(), todana_data_dir:opened()) ->
+-spec join(todana_raft_groups:id(), todana_data_dir:opened()) ->
     ok | {error, term()}.
 join(Group, #{joining := Nodes} = Opened) ->
     case todana_ra_server:is_running(Group) andalso admitted(Nodes, Opened) of
@@ -315,7 +315,7 @@ stop(#{data_dir := DataDir} = Opened) ->
 
 %% A directory that was lost, and a first start in its place: the node has the
 %% name of a member, and none of its records.
--spec find_strangers(todana_groups:id(), todana_data_dir:opened()) -> ok.
+-spec find_strangers(todana_raft_groups:id(), todana_data_dir:opened()) -> ok.
 find_strangers(Group, #{cluster := Cluster}) ->
     Others = todana_members:connected(Group),
     Answers = erpc:multicall(
@@ -332,7 +332,7 @@ find_strangers(Group, #{cluster := Cluster}) ->
     ).
 
 -spec remember(
-    todana_groups:id(), todana_data_dir:opened(), todana_config:options()
+    todana_raft_groups:id(), todana_data_dir:opened(), todana_config:options()
 ) -> ok.
 remember(Group, Opened, Options) ->
     ok = todana_confirmed:keep(Opened),

@@ -34,7 +34,7 @@
 -define(PAUSE_MS, 2_000).
 
 -record(state, {
-    group :: todana_groups:id(),
+    group :: todana_raft_groups:id(),
     tick_ms :: pos_integer(),
     %% Whether the next tick is to come.
     is_ticking = false :: boolean(),
@@ -55,13 +55,13 @@
 }.
 
 -doc "Starts the process. For so long the databases are fresh after an answer.".
--spec start_link(todana_groups:id(), BoundMs :: pos_integer()) ->
+-spec start_link(todana_raft_groups:id(), BoundMs :: pos_integer()) ->
     gen_server:start_ret().
 start_link(Group, BoundMs) ->
-    Name = todana_groups:name(?MODULE, Group),
+    Name = todana_raft_groups:name(?MODULE, Group),
     gen_server:start_link({local, Name}, ?MODULE, {Group, BoundMs}, []).
 
--spec init({todana_groups:id(), pos_integer()}) -> {ok, #state{}}.
+-spec init({todana_raft_groups:id(), pos_integer()}) -> {ok, #state{}}.
 init({Group, BoundMs}) ->
     _ = process_flag(trap_exit, true),
     ok = todana_leader_proof:begin_notes(Group),
@@ -182,7 +182,7 @@ looks_no_more(#state{looks = Timer} = State) ->
 has_other_leader(Leader, #state{group = Group}) ->
     not lists:member(todana_members:leader(Group), [none, Leader]).
 
--spec ask_and_exit(todana_groups:id(), [node()], timeout()) -> no_return().
+-spec ask_and_exit(todana_raft_groups:id(), [node()], timeout()) -> no_return().
 ask_and_exit(Group, Nodes, TimeoutMs) ->
     case todana_members:read_index(Group, Nodes, TimeoutMs) of
         {ok, Index} -> exit({answered, Index});

@@ -73,7 +73,7 @@ terminate(_Reason, _State) ->
 
 -spec others() -> [node()].
 others() ->
-    lists:delete(node(), todana_members:known(todana_groups:first())).
+    lists:delete(node(), todana_members:known(todana_raft_groups:first())).
 
 -spec send(binary(), [node()], #state{}) -> #state{}.
 send(Bundle, Nodes, State) ->

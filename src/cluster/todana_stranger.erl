@@ -85,7 +85,7 @@ the records of the other one.
 verdict() ->
     case claims() of
         [Claim | _] ->
-            case todana_members:listed(todana_groups:first()) of
+            case todana_members:listed(todana_raft_groups:first()) of
                 {ok, [Own]} -> {error, claimed(Own, Claim)};
                 _ -> ok
             end;

@@ -223,5 +223,5 @@ is_reachable(Leader) ->
         not todana_leader_proof:is_silent(group(), ?SILENT_MS).
 
 %% There is one leader for all slots.
--spec group() -> todana_groups:id().
-group() -> todana_groups:first().
+-spec group() -> todana_raft_groups:id().
+group() -> todana_raft_groups:first().

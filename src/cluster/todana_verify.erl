@@ -32,20 +32,20 @@
     waiting = [] :: [{reference(), gen_server:from()}]
 }).
 
--spec start_link(todana_groups:id()) -> gen_server:start_ret().
+-spec start_link(todana_raft_groups:id()) -> gen_server:start_ret().
 start_link(Group) ->
     gen_server:start_link({local, name(Group)}, ?MODULE, [], []).
 
--spec name(todana_groups:id()) -> atom().
-name(Group) -> todana_groups:name(?MODULE, Group).
+-spec name(todana_raft_groups:id()) -> atom().
+name(Group) -> todana_raft_groups:name(?MODULE, Group).
 
 -doc "The digest that all members have, or which ones differ.".
--spec run(todana_groups:id()) -> {ok, map()} | {error, iodata()}.
+-spec run(todana_raft_groups:id()) -> {ok, map()} | {error, iodata()}.
 run(Group) ->
     DeadlineMs = erlang:monotonic_time(millisecond) + ?TIMEOUT_MS,
     run(Group, ?ATTEMPTS, DeadlineMs).
 
--spec run(todana_groups:id(), non_neg_integer(), integer()) ->
+-spec run(todana_raft_groups:id(), non_neg_integer(), integer()) ->
     {ok, map()} | {error, iodata()}.
 run(Group, Left, DeadlineMs) ->
     Ref = make_ref(),
@@ -61,10 +61,10 @@ run(Group, Left, DeadlineMs) ->
     end.
 
 %% The nodes that do not answer, and the answers of the others.
--spec ask(todana_groups:id(), [node()], atom(), [term()], timeout()) ->
+-spec ask(todana_raft_groups:id(), [node()], atom(), [term()], timeout()) ->
     {[node()], [{node(), term()}]}.
 ask(Group, Nodes, Function, Arguments, TimeoutMs) ->
-    Question = todana_groups:question(Group, Arguments),
+    Question = todana_raft_groups:question(Group, Arguments),
     Answers = lists:zip(Nodes, [
         known(Answer)
      || Answer <- erpc:multicall(
@@ -85,7 +85,7 @@ known(Answer) ->
 
 %% A member that does not follow the leader never gets the entry.
 -spec begun(
-    todana_groups:id(), reference(), [node()], non_neg_integer(), integer()
+    todana_raft_groups:id(), reference(), [node()], non_neg_integer(), integer()
 ) -> {ok, map()} | {error, iodata()}.
 begun(Group, Ref, Nodes, Left, DeadlineMs) ->
     {Silent, Found} = ask(
@@ -107,7 +107,7 @@ begun(Group, Ref, Nodes, Left, DeadlineMs) ->
     end.
 
 -spec collect(
-    todana_groups:id(), reference(), [node()], non_neg_integer(), integer()
+    todana_raft_groups:id(), reference(), [node()], non_neg_integer(), integer()
 ) -> {ok, map()} | {error, iodata()}.
 collect(Group, Ref, Nodes, Left, DeadlineMs) ->
     LeftMs = max(0, DeadlineMs - erlang:monotonic_time(millisecond)),
@@ -159,16 +159,17 @@ verb(_, _OfOne, OfSeveral) -> OfSeveral.
 names(Nodes) -> lists:join(", ", [atom_to_list(Node) || Node <- Nodes]).
 
 -doc "The outcome of a comparison in this node; `later' if it takes longer.".
--spec await(todana_groups:id(), reference(), timeout()) -> outcome() | later.
+-spec await(todana_raft_groups:id(), reference(), timeout()) ->
+    outcome() | later.
 await(Group, Ref, TimeoutMs) ->
     gen_server:call(name(Group), {await, Ref, TimeoutMs}, infinity).
 
--doc "That of the first group: `todana_groups:question/2`.".
+-doc "That of the first group: `todana_raft_groups:question/2`.".
 -spec await(reference(), timeout()) -> outcome() | later.
-await(Ref, TimeoutMs) -> await(todana_groups:first(), Ref, TimeoutMs).
+await(Ref, TimeoutMs) -> await(todana_raft_groups:first(), Ref, TimeoutMs).
 
 -doc "Whether this node has applied the entry of a comparison by this time.".
--spec has_begun(todana_groups:id(), reference(), non_neg_integer()) ->
+-spec has_begun(todana_raft_groups:id(), reference(), non_neg_integer()) ->
     boolean().
 has_begun(Group, Ref, LeftMs) ->
     case gen_server:call(name(Group), ref, infinity) of
@@ -183,7 +184,7 @@ has_begun(Group, Ref, LeftMs) ->
 
 -doc "The same of the first group.".
 -spec has_begun(reference(), non_neg_integer()) -> boolean().
-has_begun(Ref, LeftMs) -> has_begun(todana_groups:first(), Ref, LeftMs).
+has_begun(Ref, LeftMs) -> has_begun(todana_raft_groups:first(), Ref, LeftMs).
 
 %% --------------------------------------------------------------- process ---
 

@@ -15,7 +15,7 @@
 -export([balance/1, next/2]).
 
 -doc "Gives one vote, if this node leads and there is one to give.".
--spec balance(todana_groups:id()) -> ok.
+-spec balance(todana_raft_groups:id()) -> ok.
 balance(Group) ->
     case todana_members:list(Group, todana_members:known(Group)) of
         {ok, Leader, Members} when Leader =:= node() ->

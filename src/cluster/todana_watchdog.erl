@@ -38,7 +38,7 @@
 }.
 
 -record(state, {
-    group :: todana_groups:id(),
+    group :: todana_raft_groups:id(),
     %% Whether the next tick is to come.
     is_ticking = false :: boolean(),
     silence :: todana_silence:silence(),
@@ -50,14 +50,14 @@
     pause_ms = ?PAUSE_MS_MIN :: pos_integer()
 }).
 
--spec start_link(todana_groups:id()) -> gen_server:start_ret().
+-spec start_link(todana_raft_groups:id()) -> gen_server:start_ret().
 start_link(Group) ->
     gen_server:start_link({local, name(Group)}, ?MODULE, Group, []).
 
--spec name(todana_groups:id()) -> atom().
-name(Group) -> todana_groups:name(?MODULE, Group).
+-spec name(todana_raft_groups:id()) -> atom().
+name(Group) -> todana_raft_groups:name(?MODULE, Group).
 
--spec init(todana_groups:id()) -> {ok, #state{}}.
+-spec init(todana_raft_groups:id()) -> {ok, #state{}}.
 init(Group) ->
     self() ! beat,
     NowMs = now_ms(),
@@ -122,7 +122,7 @@ ask(true, State) ->
 ask(false, State) ->
     State#state{pause_ms = ?PAUSE_MS_MIN}.
 
--spec ask_and_exit(todana_groups:id()) -> no_return().
+-spec ask_and_exit(todana_raft_groups:id()) -> no_return().
 ask_and_exit(Group) ->
     case todana_members:is_elector(Group) of
         true -> exit(todana_members:voters(Group, ?ASK_TIMEOUT_MS));

@@ -24,8 +24,8 @@
 -doc "Takes the snapshot. An error is a sentence.".
 -spec prepare() -> {ok, backup()} | {error, iodata()}.
 prepare() ->
-    Group = todana_groups:first(),
-    case whereis(todana_groups:name(todana_group, Group)) of
+    Group = todana_raft_groups:first(),
+    case whereis(todana_raft_groups:name(todana_group, Group)) of
         undefined ->
             {error, "this node has no data directory: its records are in "
                     "memory only"};
@@ -37,8 +37,9 @@ prepare() ->
     end.
 
 %% The last time with a leader counts. To ask takes seconds itself.
--spec snapshot(todana_groups:id(), non_neg_integer(), LedMs :: integer()) ->
-    {ok, pos_integer()} | {error, iodata()}.
+-spec snapshot(
+    todana_raft_groups:id(), non_neg_integer(), LedMs :: integer()
+) -> {ok, pos_integer()} | {error, iodata()}.
 snapshot(Group, Left, LedMs) ->
     Before = todana_group_notes:attempts(),
     case todana_members:ask(Group, {snapshot, node()}) of
@@ -76,10 +77,10 @@ snapshot(Group, Left, LedMs) ->
 now_ms() -> erlang:monotonic_time(millisecond).
 
 %% A newer one may have taken its place.
--spec open(todana_groups:id(), pos_integer(), non_neg_integer()) ->
+-spec open(todana_raft_groups:id(), pos_integer(), non_neg_integer()) ->
     {ok, backup()} | {error, iodata()}.
 open(Group, Index, Left) ->
-    #{server_dir := Server} = Opened = todana_groups:opened(Group),
+    #{server_dir := Server} = Opened = todana_raft_groups:opened(Group),
     {_, File} = lists:max([{0, none} | todana_snapshot_files:all(Server)]),
     maybe
         true ?= File =/= none orelse {error, enoent},

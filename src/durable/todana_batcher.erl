@@ -41,10 +41,10 @@
 %% is neither done nor refused.
 -define(LOOK_AFTER_MS, 50).
 
--type busy() :: [fun((todana_groups:id(), Leader :: node()) -> ok)].
+-type busy() :: [fun((todana_raft_groups:id(), Leader :: node()) -> ok)].
 
 -record(state, {
-    group :: todana_groups:id(),
+    group :: todana_raft_groups:id(),
     %% The name of the table.
     table :: atom(),
     busy :: busy(),
@@ -80,7 +80,7 @@
 }).
 
 -doc "Makes the table of a group, which belongs to the caller.".
--spec new(todana_groups:id()) -> ok.
+-spec new(todana_raft_groups:id()) -> ok.
 new(Group) ->
     _ = ets:new(name(Group), [
         named_table, public, ordered_set, {keypos, #batch.sequence}
@@ -91,16 +91,16 @@ new(Group) ->
 Starts the process. Its table exists. It calls the functions `Busy` with the
 node that leads, when the log grows after a pause.
 """.
--spec start_link(todana_groups:id(), busy()) -> gen_server:start_ret().
+-spec start_link(todana_raft_groups:id(), busy()) -> gen_server:start_ret().
 start_link(Group, Busy) ->
     gen_server:start_link({local, name(Group)}, ?MODULE, {Group, Busy}, []).
 
 %% Of the process and of its table.
--spec name(todana_groups:id()) -> atom().
-name(Group) -> todana_groups:name(?MODULE, Group).
+-spec name(todana_raft_groups:id()) -> atom().
+name(Group) -> todana_raft_groups:name(?MODULE, Group).
 
 -doc "How long the oldest batch has been on its way; 0 if there is none.".
--spec oldest_ms(todana_groups:id()) -> non_neg_integer().
+-spec oldest_ms(todana_raft_groups:id()) -> non_neg_integer().
 oldest_ms(Group) ->
     try ets:foldl(fun older/2, now_ms(), name(Group)) of
         Oldest -> max(0, now_ms() - Oldest)
@@ -111,13 +111,13 @@ oldest_ms(Group) ->
 -spec older(#batch{}, integer()) -> integer().
 older(#batch{first_sent_ms = Ms}, Oldest) -> min(Ms, Oldest).
 
--spec init({todana_groups:id(), busy()}) -> {ok, #state{}}.
+-spec init({todana_raft_groups:id(), busy()}) -> {ok, #state{}}.
 init({Group, Busy}) ->
     _ = process_flag(message_queue_data, off_heap),
     %% A leader that hangs must not make it hang, too: the next one is asked.
     _ = process_flag(async_dist, true),
     TickMs =
-        case todana_groups:opened(Group) of
+        case todana_raft_groups:opened(Group) of
             #{cluster := none} -> ?TICK_MS;
             #{} -> ?CLUSTER_TICK_MS
         end,
@@ -335,7 +335,7 @@ fill(NowMs, State) ->
             })
     end.
 
--spec take(todana_groups:id(), non_neg_integer()) ->
+-spec take(todana_raft_groups:id(), non_neg_integer()) ->
     {Sequence :: pos_integer(), binary()} | empty.
 take(Group, InFlight) ->
     case todana_nif:group_take(Group, InFlight) of

@@ -36,10 +36,10 @@
 %% The first format of the log in which its time can be set.
 -define(FORMAT, 4).
 
--type voters() :: fun((todana_groups:id(), [node()]) -> [node()]).
+-type voters() :: fun((todana_raft_groups:id(), [node()]) -> [node()]).
 
 -record(state, {
-    group :: todana_groups:id(),
+    group :: todana_raft_groups:id(),
     voters :: voters(),
     %% The members' wall clocks minus this node's monotonic clock, and when
     %% they came.
@@ -63,15 +63,15 @@
 }.
 
 -doc "Starts the process. `Voters` says which ones of these members vote.".
--spec start_link(todana_groups:id(), voters()) -> gen_server:start_ret().
+-spec start_link(todana_raft_groups:id(), voters()) -> gen_server:start_ret().
 start_link(Group, Voters) ->
     gen_server:start_link({local, name(Group)}, ?MODULE, {Group, Voters}, []).
 
--spec name(todana_groups:id()) -> atom().
-name(Group) -> todana_groups:name(?MODULE, Group).
+-spec name(todana_raft_groups:id()) -> atom().
+name(Group) -> todana_raft_groups:name(?MODULE, Group).
 
 -doc "The time of the log; empty while this node does not know it.".
--spec info(todana_groups:id()) -> info() | #{}.
+-spec info(todana_raft_groups:id()) -> info() | #{}.
 info(Group) ->
     case todana_nif:group_clock(Group) of
         {_Era, NowMs, EarlyMs} ->
@@ -90,7 +90,7 @@ info(Group) ->
 Sets the time of the log to the median of the members' wall clocks. Returns by
 how much it has changed.
 """.
--spec set(todana_groups:id()) ->
+-spec set(todana_raft_groups:id()) ->
     {ok, ByMs :: integer()} | {error, unicode:chardata()}.
 set(Group) ->
     case {todana_nif:group_clock(Group), todana_formats:unasked(Group)} of
@@ -118,7 +118,7 @@ set(Group) ->
 Has this node know the time of the log, before it serves. If no member knows it,
 it is that of the clocks, or of the last entry if that is later.
 """.
--spec begin_time(todana_groups:id(), todana_data_dir:opened()) ->
+-spec begin_time(todana_raft_groups:id(), todana_data_dir:opened()) ->
     ok | {error, term()}.
 begin_time(Group, Opened) ->
     case {todana_nif:group_clock(Group), Opened} of
@@ -127,11 +127,11 @@ begin_time(Group, Opened) ->
         {unknown, #{}} -> begin_in_cluster(Group)
     end.
 
--spec begin_in_cluster(todana_groups:id()) -> ok | {error, term()}.
+-spec begin_in_cluster(todana_raft_groups:id()) -> ok | {error, term()}.
 begin_in_cluster(Group) ->
     %% The leader is one of them, since it has just answered.
     Others = todana_members:connected(Group),
-    Question = todana_groups:question(Group, []),
+    Question = todana_raft_groups:question(Group, []),
     Answers = lists:zip(Others, erpc:multicall(
         Others, ?MODULE, clocks, Question, ?ASK_TIMEOUT_MS
     )),
@@ -155,7 +155,8 @@ begin_in_cluster(Group) ->
             {error, no_time}
     end.
 
--spec begin_with_wall_of(todana_groups:id(), node()) -> ok | {error, no_time}.
+-spec begin_with_wall_of(todana_raft_groups:id(), node()) ->
+    ok | {error, no_time}.
 begin_with_wall_of(Group, Leader) ->
     try erpc:call(Leader, os, system_time, [millisecond], ?ASK_TIMEOUT_MS) of
         WallMs -> begin_with(Group, WallMs)
@@ -163,7 +164,7 @@ begin_with_wall_of(Group, Leader) ->
         error:{erpc, _} -> {error, no_time}
     end.
 
--spec begin_with(todana_groups:id(), integer()) -> ok.
+-spec begin_with(todana_raft_groups:id(), integer()) -> ok.
 begin_with(Group, NowMs) ->
     #{log_time_ms := LogMs} = todana_nif:group_info(Group),
     _ = LogMs > 0 andalso NowMs - LogMs > ?JUMP_MS andalso
@@ -176,17 +177,17 @@ begin_with(Group, NowMs) ->
 
 -doc false.
 %% The time of the log as this node knows it, and its wall clock.
--spec clocks(todana_groups:id()) -> {time() | unknown, integer()}.
+-spec clocks(todana_raft_groups:id()) -> {time() | unknown, integer()}.
 clocks(Group) -> {todana_nif:group_clock(Group), wall_ms()}.
 
 -doc false.
-%% Those of the first group: `todana_groups:question/2'.
+%% Those of the first group: `todana_raft_groups:question/2'.
 -spec clocks() -> {time() | unknown, integer()}.
-clocks() -> clocks(todana_groups:first()).
+clocks() -> clocks(todana_raft_groups:first()).
 
 %% --------------------------------------------------------------- process ---
 
--spec init({todana_groups:id(), voters()}) -> {ok, #state{}}.
+-spec init({todana_raft_groups:id(), voters()}) -> {ok, #state{}}.
 init({Group, Voters}) ->
     self() ! beat,
     {ok, #state{group = Group, voters = Voters}}.
@@ -227,7 +228,7 @@ correct(#state{group = Group} = State) ->
 
 -spec lead(time() | unknown, #state{}) -> #state{}.
 lead({Era, NowMs, _}, #state{group = Group} = State) ->
-    case todana_groups:opened(Group) of
+    case todana_raft_groups:opened(Group) of
         #{cluster := none} ->
             ok = todana_nif:group_clock_early(
                 Group, early(NowMs - wall_ms())

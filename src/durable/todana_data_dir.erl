@@ -64,7 +64,7 @@ is_open() -> persistent_term:get(?MODULE, none) =/= none.
 
 -doc """
 What it uses. Raises `badarg` if there is none. Only `todana_data_dir_open` and
-`todana_groups` call it; all others ask `todana_groups:opened/1`.
+`todana_raft_groups` call it; all others ask `todana_raft_groups:opened/1`.
 """.
 -spec opened() -> opened().
 opened() -> persistent_term:get(?MODULE).

@@ -67,7 +67,8 @@ close() ->
         #{data_dir := Directory} ->
             ok = todana_data_dir:forget(),
             ok = todana_ra_reports:unlimit(),
-            lists:foreach(fun todana_nif:group_close/1, todana_groups:ids()),
+            Groups = todana_raft_groups:ids(),
+            lists:foreach(fun todana_nif:group_close/1, Groups),
             todana_nif:unlock_file(lock_file(Directory))
     end.
 

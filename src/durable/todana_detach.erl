@@ -18,7 +18,7 @@
 Gives up the members of a group whose node has no cluster any more. Each start
 does so before the records can be read, until a snapshot has one member.
 """.
--spec detach(todana_groups:id()) -> ok | {error, iodata()}.
+-spec detach(todana_raft_groups:id()) -> ok | {error, iodata()}.
 detach(Group) ->
     maybe
         ok ?= give_up_others(Group),
@@ -27,22 +27,22 @@ detach(Group) ->
     end.
 
 -doc "Has a snapshot written that makes this lasting, if there is room for it.".
--spec detach_for_good(todana_groups:id()) -> ok.
+-spec detach_for_good(todana_raft_groups:id()) -> ok.
 detach_for_good(Group) ->
     case snapshot(Group) =:= ok andalso todana_members:is_alone(Group) of
         true ->
-            _ = todana_data_dir:went_alone(todana_groups:opened(Group)),
+            _ = todana_data_dir:went_alone(todana_raft_groups:opened(Group)),
             ok;
         false ->
             ok
     end.
 
--spec is_applied(todana_groups:id()) -> boolean().
+-spec is_applied(todana_raft_groups:id()) -> boolean().
 is_applied(Group) ->
     element(1, todana_ra_server:ask(Group, ?LEAD_TIMEOUT_MS)) =:= ok.
 
 -doc "Makes this node the only member; an error is a sentence.".
--spec give_up_others(todana_groups:id()) -> ok | {error, iodata()}.
+-spec give_up_others(todana_raft_groups:id()) -> ok | {error, iodata()}.
 give_up_others(Group) ->
     case todana_members:force_alone(Group) of
         ok ->
@@ -59,7 +59,7 @@ Has a snapshot written. One that is being written may have the old members. Ra
 passes over the next one until it has taken that in, as that of a backup that
 waited for a leader.
 """.
--spec snapshot(todana_groups:id()) -> ok | {error, term()}.
+-spec snapshot(todana_raft_groups:id()) -> ok | {error, term()}.
 snapshot(Group) ->
     IsLastTakenIn = fun() -> is_last_taken_in(Group) end,
     _ = await(IsLastTakenIn, ?TAKEN_IN_TIMEOUT_MS, ""),
@@ -74,7 +74,7 @@ snapshot(Group) ->
             Result
     end.
 
--spec is_last_taken_in(todana_groups:id()) -> boolean().
+-spec is_last_taken_in(todana_raft_groups:id()) -> boolean().
 is_last_taken_in(Group) ->
     case ra:key_metrics(todana_ra_server:address(Group)) of
         %% Ra's index is -1 without a snapshot.

@@ -109,7 +109,7 @@ init({Reserve, Report}) ->
     self() ! beat,
     Lost = todana_group_notes:kept(?LOST, []),
     {ok, #state{
-        opened = todana_groups:opened(group()),
+        opened = todana_raft_groups:opened(group()),
         reserve = Reserve,
         report = Report,
         progress = todana_disk_sync:new(Lost)
@@ -294,5 +294,5 @@ with_progress(Progress, State) ->
 
 %% One disk has the logs of all groups. This one's entries are counted, and its
 %% snapshot makes room.
--spec group() -> todana_groups:id().
-group() -> todana_groups:first().
+-spec group() -> todana_raft_groups:id().
+group() -> todana_raft_groups:first().

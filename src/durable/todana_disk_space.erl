@@ -39,7 +39,7 @@
 -doc "The facts, with a reserve of 0.".
 -spec facts(file:filename(), non_neg_integer()) -> facts().
 facts(DataDir, Free) ->
-    Group = todana_groups:first(),
+    Group = todana_raft_groups:first(),
     #{data_bytes := DataBytes, log_bytes := LogBytes} =
         todana_nif:group_info(Group),
     #{

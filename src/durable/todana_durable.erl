@@ -40,7 +40,8 @@ write(Submit) ->
 -spec write(fun((reference()) -> dynamic()), integer()) -> dynamic().
 write(Submit, DeadlineMs) ->
     %% The group of each durable table, while there is one.
-    Batcher = todana_groups:name(todana_batcher, todana_groups:first()),
+    Group = todana_raft_groups:first(),
+    Batcher = todana_raft_groups:name(todana_batcher, Group),
     Ref = monitor(process, Batcher),
     case Submit(Ref) of
         {submitted, Ticket} ->

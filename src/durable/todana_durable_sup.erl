@@ -66,8 +66,8 @@ start_link(
 %% The supervisor before this one may have been killed.
 -spec names(cluster()) -> [atom()].
 names(#{children_of_node := Children}) ->
-    [todana_groups:name(todana_group_sup, Group)
-     || Group <- todana_groups:ids()]
+    [todana_raft_groups:name(todana_group_sup, Group)
+     || Group <- todana_raft_groups:ids()]
     ++ [todana_flush_guard, todana_disk, todana_status]
     ++ [Name || #{id := Name} <- Children].
 
@@ -75,7 +75,7 @@ names(#{children_of_node := Children}) ->
 open(Options) ->
     lists:foreach(
         fun(Group) -> ok = todana_nif:group_open(Group, Options) end,
-        todana_groups:ids()
+        todana_raft_groups:ids()
     ).
 
 -spec init({todana_config:options(), todana_data_dir:opened(), cluster()}) ->
@@ -84,7 +84,7 @@ init({#{durability := Durability} = Options, Opened, Cluster}) ->
     #{new := New} = Cluster,
     ok = todana_group_notes:new(),
     ok = New(Options, Opened),
-    ok = lists:foreach(fun todana_batcher:new/1, todana_groups:ids()),
+    ok = lists:foreach(fun todana_batcher:new/1, todana_raft_groups:ids()),
     Reserve = maps:get(disk_reserve, Options, auto),
     Flags = #{
         strategy => rest_for_one, intensity => 20, period => 10,
@@ -104,7 +104,7 @@ init({#{durability := Durability} = Options, Opened, Cluster}) ->
         }
     ] ++ [
         todana_group_sup:child(Group, Cluster)
-     || Group <- todana_groups:ids()
+     || Group <- todana_raft_groups:ids()
     ] ++ [
         #{id => todana_status, start => {todana_status, start_link, []}}
     ],

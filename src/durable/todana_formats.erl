@@ -30,28 +30,28 @@
 newest() ->
     %% It is a property of the version, the same for all groups.
     {Newest, _Common, _Unasked} =
-        todana_nif:group_formats(todana_groups:first()),
+        todana_nif:group_formats(todana_raft_groups:first()),
     Newest.
 
 -doc """
 The newest format that all members read. This node writes it for a command that
 needs it.
 """.
--spec common(todana_groups:id()) -> pos_integer().
+-spec common(todana_raft_groups:id()) -> pos_integer().
 common(Group) ->
     {_Newest, Common, _Unasked} = todana_nif:group_formats(Group),
     Common.
 
 -doc "The newest format that this node writes although no command needs it.".
--spec unasked(todana_groups:id()) -> pos_integer().
+-spec unasked(todana_raft_groups:id()) -> pos_integer().
 unasked(Group) ->
     {_Newest, _Common, Unasked} = todana_nif:group_formats(Group),
     Unasked.
 
 -doc "Finds out again what all members read.".
--spec renew(todana_groups:id()) -> ok.
+-spec renew(todana_raft_groups:id()) -> ok.
 renew(Group) ->
-    case {todana_groups:opened(Group), todana_members:listed(Group)} of
+    case {todana_raft_groups:opened(Group), todana_members:listed(Group)} of
         {#{cluster := none}, _} ->
             ok;
         {#{}, unknown} ->
@@ -93,7 +93,7 @@ allowed(Common, _Members, _ForMs) ->
     Common.
 
 %% For how long this has been the common format.
--spec for_ms(todana_groups:id(), pos_integer()) -> non_neg_integer().
+-spec for_ms(todana_raft_groups:id(), pos_integer()) -> non_neg_integer().
 for_ms(Group, Common) ->
     NowMs = erlang:monotonic_time(millisecond),
     case persistent_term:get({?MODULE, Group}, none) of

@@ -38,7 +38,7 @@
     "no leader: this node does not reach a majority of its cluster").
 
 -record(state, {
-    group :: todana_groups:id(),
+    group :: todana_raft_groups:id(),
     durability :: todana_data_dir:durability(),
     guard :: todana_ra:guard(),
     %% The process that starts the server.
@@ -64,18 +64,18 @@
 
 -doc "Starts the process; it starts the log, if the guard permits that.".
 -spec start_link(
-    todana_groups:id(), todana_data_dir:durability(), todana_ra:guard()
+    todana_raft_groups:id(), todana_data_dir:durability(), todana_ra:guard()
 ) -> gen_server:start_ret().
 start_link(Group, Durability, Guard) ->
     gen_server:start_link(
         {local, name(Group)}, ?MODULE, {Group, Durability, Guard}, []
     ).
 
--spec name(todana_groups:id()) -> atom().
-name(Group) -> todana_groups:name(?MODULE, Group).
+-spec name(todana_raft_groups:id()) -> atom().
+name(Group) -> todana_raft_groups:name(?MODULE, Group).
 
 -doc "State and figures.".
--spec info(todana_groups:id()) -> map().
+-spec info(todana_raft_groups:id()) -> map().
 info(Group) ->
     try
         gen_server:call(name(Group), info)
@@ -88,18 +88,18 @@ info(Group) ->
 room(Room) ->
     lists:foreach(
         fun(Group) -> gen_server:cast(name(Group), {room, Room}) end,
-        todana_groups:ids()
+        todana_raft_groups:ids()
     ).
 
 -doc "The log grows, after a pause.".
--spec busy(todana_groups:id(), Leader :: node()) -> ok.
+-spec busy(todana_raft_groups:id(), Leader :: node()) -> ok.
 busy(Group, _Leader) ->
     _ = [Pid ! busy || Pid <- [whereis(name(Group))], is_pid(Pid)],
     ok.
 
 %% --------------------------------------------------------------- process ---
 
--spec init({todana_groups:id(), todana_data_dir:durability(),
+-spec init({todana_raft_groups:id(), todana_data_dir:durability(),
             todana_ra:guard()}) -> {ok, #state{}}.
 init({Group, Durability, Guard}) ->
     _ = process_flag(trap_exit, true),
@@ -126,7 +126,7 @@ handle_cast({room, Room}, State) ->
 -spec handle_info(term(), #state{}) -> {noreply, #state{}}.
 handle_info(start, #state{starter = none} = State) ->
     #state{group = Group, guard = Guard} = State,
-    Opened = todana_groups:opened(Group),
+    Opened = todana_raft_groups:opened(Group),
     ok = todana_group_notes:forget_failure(),
     {Pid, _} = spawn_monitor(?MODULE, start_and_exit, [Group, Opened, Guard]),
     {noreply, State#state{starter = Pid}};
@@ -195,10 +195,10 @@ terminate(Reason, #state{group = Group, durability = Durability} = State) ->
     IsOrderly = Reason =:= shutdown andalso is_integer(Answered) andalso
         not todana_group_notes:is_lost(),
     _ = IsOrderly andalso
-        todana_stop:prepare(Group, todana_groups:opened(Group)),
+        todana_stop:prepare(Group, todana_raft_groups:opened(Group)),
     ok = todana_ra:stop(Group, Durability),
     _ = IsOrderly andalso
-        todana_log_mark:stopped(Group, todana_groups:opened(Group)),
+        todana_log_mark:stopped(Group, todana_raft_groups:opened(Group)),
     ok.
 
 -spec end_starter(none | undefined | pid()) -> ok.
@@ -213,7 +213,7 @@ end_starter(_) ->
 -spec mark(#state{}) -> #state{}.
 mark(#state{is_marking = false, answered = Load} = State) when Load =/= none ->
     Group = State#state.group,
-    Opened = todana_groups:opened(Group),
+    Opened = todana_raft_groups:opened(Group),
     ok = todana_log_mark:renew(Group, Opened),
     ok = todana_log_extent:renew(Opened),
     Applied = todana_nif:group_applied(Group),
@@ -261,7 +261,7 @@ remind(State) ->
 
 -spec ask(#state{}) -> #state{}.
 ask(#state{asker = none} = State) ->
-    case todana_groups:opened(State#state.group) of
+    case todana_raft_groups:opened(State#state.group) of
         #{has_group := true} -> ask_server(State);
         %% A next start would take the files for those of a first start that
         %% did not finish, and delete them.
@@ -277,14 +277,14 @@ ask_server(#state{group = Group} = State) ->
     State#state{asker = Pid}.
 
 -spec start_and_exit(
-    todana_groups:id(), todana_data_dir:opened(), todana_ra:guard()
+    todana_raft_groups:id(), todana_data_dir:opened(), todana_ra:guard()
 ) -> no_return().
 start_and_exit(Group, Opened, Guard) ->
     ok = await_others(starting(Group)),
     exit({started, todana_ra:start(Group, Opened, Guard)}).
 
--spec starting(todana_groups:id()) -> atom().
-starting(Group) -> todana_groups:name(?STARTING, Group).
+-spec starting(todana_raft_groups:id()) -> atom().
+starting(Group) -> todana_raft_groups:name(?STARTING, Group).
 
 %% `todana_group' may have been killed, and what it had started goes on.
 %% It would remove files that it takes for what a crash has left, such as a file
@@ -302,7 +302,7 @@ await_others(Name) ->
 
 %% An entry that is on disk here, when this node has everything that was
 %% acknowledged before.
--spec reached(todana_groups:id(), todana_data_dir:opened()) ->
+-spec reached(todana_raft_groups:id(), todana_data_dir:opened()) ->
     {ok, non_neg_integer()} | {error, term()}.
 reached(Group, #{cluster := none, forced := true}) ->
     case todana_detach:detach(Group) of
@@ -324,7 +324,8 @@ reached(Group, #{}) ->
 %% that is killed forgets it, and does not always get it again before the next
 %% entry, because the questions of readers keep it from an election. So it asks
 %% for an entry that changes nothing.
--spec caught_up(todana_groups:id(), non_neg_integer()) -> ok | {error, term()}.
+-spec caught_up(todana_raft_groups:id(), non_neg_integer()) ->
+    ok | {error, term()}.
 caught_up(Group, Index) ->
     maybe
         {error, timeout} ?= todana_members:await(Group, Index, ?CATCH_UP_MS),
@@ -333,9 +334,9 @@ caught_up(Group, Index) ->
     end.
 
 %% The gate opens when a next start would notice the loss of this entry.
--spec ask_and_exit(todana_groups:id(), non_neg_integer()) -> no_return().
+-spec ask_and_exit(todana_raft_groups:id(), non_neg_integer()) -> no_return().
 ask_and_exit(Group, Load) ->
-    Opened = todana_groups:opened(Group),
+    Opened = todana_raft_groups:opened(Group),
     maybe
         {ok, Index} ?= reached(Group, Opened),
         ok ?= todana_clock:begin_time(Group, Opened),
@@ -347,7 +348,7 @@ ask_and_exit(Group, Load) ->
         {error, Reason} -> exit({unanswered, Reason})
     end.
 
--spec last_detachment(todana_groups:id(), todana_data_dir:opened()) -> ok.
+-spec last_detachment(todana_raft_groups:id(), todana_data_dir:opened()) -> ok.
 last_detachment(Group, #{cluster := none, forced := true}) ->
     _ = spawn(todana_detach, detach_for_good, [Group]),
     ok;
@@ -373,7 +374,7 @@ opened(Load, #state{group = Group} = State) ->
             }),
             _ = State#state.answered =:= none andalso
                 logger:notice("todana: the durable databases are open"),
-            ok = last_detachment(Group, todana_groups:opened(Group)),
+            ok = last_detachment(Group, todana_raft_groups:opened(Group)),
             Open;
         _ ->
             ask(State#state{answered = none})
@@ -399,7 +400,7 @@ again(Reason, State) ->
 later(Reason, #state{pause_ms = PauseMs, attempts = Before} = State) ->
     Group = State#state.group,
     Attempts = Before + 1,
-    #{data_dir := DataDir} = todana_groups:opened(Group),
+    #{data_dir := DataDir} = todana_raft_groups:opened(Group),
     IsFull = todana_ra_words:is_full(Reason),
     Words = case IsFull of
         true -> todana_ra_words:full(DataDir, Reason);
@@ -443,7 +444,9 @@ set_gate(#state{group = Group, answered = Load} = State) ->
 
 %% The tables have all that was acknowledged, until the server that is started
 %% next begins to load them anew.
--spec allow_reads(todana_groups:id(), none | non_neg_integer(), string()) -> ok.
+-spec allow_reads(
+    todana_raft_groups:id(), none | non_neg_integer(), string()
+) -> ok.
 allow_reads(_Group, none, _Reason) ->
     ok;
 allow_reads(Group, Load, Reason) ->
@@ -475,7 +478,7 @@ gate(#state{group = Group, room = Room, oldest_ms = Ms}) ->
 
 -spec describe(#state{}) -> map().
 describe(#state{group = Group, durability = Durability} = State) ->
-    #{data_dir := DataDir} = todana_groups:opened(Group),
+    #{data_dir := DataDir} = todana_raft_groups:opened(Group),
     {Word, Reason} = describe_state(State),
     %% Without a write there is no time of one.
     Figures = maps:filter(
@@ -518,7 +521,7 @@ describe_state(State) ->
 is_leaderless(#state{server = none}) ->
     false;
 is_leaderless(#state{group = Group, reason = ""}) ->
-    case todana_groups:opened(Group) of
+    case todana_raft_groups:opened(Group) of
         #{cluster := Cluster, joining := [], has_group := true} when
             Cluster =/= none
         ->

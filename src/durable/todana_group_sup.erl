@@ -29,16 +29,16 @@
     %% Those of these members that vote.
     voters := todana_clock:voters(),
     %% The log of this leader grows, after a pause.
-    busy := fun((todana_groups:id(), Leader :: node()) -> ok),
+    busy := fun((todana_raft_groups:id(), Leader :: node()) -> ok),
     %% The processes that only a member has.
     children_of_group := fun(
-        (todana_groups:id()) -> [supervisor:child_spec()]
+        (todana_raft_groups:id()) -> [supervisor:child_spec()]
     ),
     _ => _
 }.
 
 -doc "The child of `todana_durable_sup` for a group.".
--spec child(todana_groups:id(), parts()) -> supervisor:child_spec().
+-spec child(todana_raft_groups:id(), parts()) -> supervisor:child_spec().
 child(Group, Parts) ->
     #{
         id => {?MODULE, Group},
@@ -71,15 +71,16 @@ await_end(Name) ->
     end.
 
 -doc "Starts the processes of a group, which is open.".
--spec start_link(todana_groups:id(), parts()) -> supervisor:startlink_ret().
+-spec start_link(todana_raft_groups:id(), parts()) ->
+    supervisor:startlink_ret().
 start_link(Group, Parts) ->
-    Name = todana_groups:name(?MODULE, Group),
+    Name = todana_raft_groups:name(?MODULE, Group),
     supervisor:start_link({local, Name}, ?MODULE, {Group, Parts}).
 
--spec init({todana_groups:id(), parts()}) ->
+-spec init({todana_raft_groups:id(), parts()}) ->
     {ok, {supervisor:sup_flags(), [supervisor:child_spec()]}}.
 init({Group, Parts}) ->
-    #{durability := Durability} = Opened = todana_groups:opened(Group),
+    #{durability := Durability} = Opened = todana_raft_groups:opened(Group),
     #{voters := Voters, busy := Busy} = Parts,
     Flags = #{strategy => rest_for_one, intensity => 20, period => 10},
     Children = [
@@ -105,12 +106,12 @@ init({Group, Parts}) ->
     ],
     %% The supervisor before this one may have been killed.
     _ = [
-        await_end(todana_groups:name(Process, Group))
+        await_end(todana_raft_groups:name(Process, Group))
      || #{id := Process} <- Children
     ],
     {ok, {Flags, Children}}.
 
--spec of_cluster(todana_groups:id(), todana_data_dir:opened(), parts()) ->
+-spec of_cluster(todana_raft_groups:id(), todana_data_dir:opened(), parts()) ->
     [supervisor:child_spec()].
 of_cluster(_Group, #{cluster := none}, _Parts) -> [];
 of_cluster(Group, #{}, #{children_of_group := Children}) -> Children(Group).

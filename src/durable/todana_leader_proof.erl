@@ -14,7 +14,7 @@
 -define(ANSWERED, 2).
 
 -doc "From now on a leader is expected to prove that it leads.".
--spec begin_notes(todana_groups:id()) -> ok.
+-spec begin_notes(todana_raft_groups:id()) -> ok.
 begin_notes(Group) ->
     Counter = atomics:new(2, []),
     ok = atomics:put(Counter, ?PROVED, now_ms()),
@@ -22,20 +22,20 @@ begin_notes(Group) ->
     persistent_term:put({?MODULE, Group}, Counter).
 
 -doc "It has answered a question that was sent at this time.".
--spec note(todana_groups:id(), SentMs :: integer()) -> ok.
+-spec note(todana_raft_groups:id(), SentMs :: integer()) -> ok.
 note(Group, SentMs) ->
     Counter = persistent_term:get({?MODULE, Group}),
     ok = atomics:put(Counter, ?PROVED, SentMs),
     atomics:put(Counter, ?ANSWERED, now_ms()).
 
 -doc "A node that belongs to no cluster next has nobody to wait for.".
--spec end_notes(todana_groups:id()) -> ok.
+-spec end_notes(todana_raft_groups:id()) -> ok.
 end_notes(Group) ->
     _ = persistent_term:erase({?MODULE, Group}),
     ok.
 
 -doc "Whether no leader has proved it for this time.".
--spec is_silent(todana_groups:id(), non_neg_integer()) -> boolean().
+-spec is_silent(todana_raft_groups:id(), non_neg_integer()) -> boolean().
 is_silent(Group, ForMs) ->
     case persistent_term:get({?MODULE, Group}, none) of
         none -> false;
@@ -43,7 +43,7 @@ is_silent(Group, ForMs) ->
     end.
 
 -doc "When the leader has answered for the last time.".
--spec answered_ms(todana_groups:id()) -> integer().
+-spec answered_ms(todana_raft_groups:id()) -> integer().
 answered_ms(Group) ->
     atomics:get(persistent_term:get({?MODULE, Group}), ?ANSWERED).
 

@@ -147,8 +147,9 @@ Notes this entry, which was applied, if the note is of an older one. An error if
 the note of an orderly stop is still there: a later start would believe it, and
 drop what was confirmed after it.
 """.
--spec keep(todana_groups:id(), todana_data_dir:opened(), non_neg_integer()) ->
-    ok | {error, {mark, Sentence :: string()}}.
+-spec keep(
+    todana_raft_groups:id(), todana_data_dir:opened(), non_neg_integer()
+) -> ok | {error, {mark, Sentence :: string()}}.
 keep(Group, #{server_dir := Server} = Opened, Applied) ->
     ok = alone(fun() ->
         case is_of_stop(Server) of
@@ -185,7 +186,7 @@ cannot_replace(Server) ->
     )).
 
 -spec keep_alone(
-    todana_groups:id(), todana_data_dir:opened(), non_neg_integer()
+    todana_raft_groups:id(), todana_data_dir:opened(), non_neg_integer()
 ) -> ok.
 keep_alone(Group, Opened, Applied) ->
     #{class_dir := Class, server_dir := Server} = Opened,
@@ -208,25 +209,26 @@ keep_alone(Group, Opened, Applied) ->
     end.
 
 -spec running(
-    todana_groups:id(), todana_data_dir:opened(), non_neg_integer()
+    todana_raft_groups:id(), todana_data_dir:opened(), non_neg_integer()
 ) -> facts().
 running(Group, Opened, Index) ->
     #{index => Index, term => term(Group, Opened, Index), is_final => false}.
 
 %% Only other members have use for it.
--spec term(todana_groups:id(), todana_data_dir:opened(), non_neg_integer()) ->
-    non_neg_integer().
+-spec term(
+    todana_raft_groups:id(), todana_data_dir:opened(), non_neg_integer()
+) -> non_neg_integer().
 term(_Group, #{cluster := none}, _Index) -> 0;
 term(Group, #{}, Index) -> todana_log_terms:term_at(Group, Index).
 
 -doc "The same in a process of its own, unless that of the last call runs.".
--spec renew(todana_groups:id(), todana_data_dir:opened()) -> ok.
+-spec renew(todana_raft_groups:id(), todana_data_dir:opened()) -> ok.
 renew(Group, Opened) ->
     _ = whereis(?KEEPER) =:= undefined andalso
         spawn(?MODULE, renew_and_exit, [Group, Opened]),
     ok.
 
--spec renew_and_exit(todana_groups:id(), todana_data_dir:opened()) -> ok.
+-spec renew_and_exit(todana_raft_groups:id(), todana_data_dir:opened()) -> ok.
 renew_and_exit(Group, Opened) ->
     try
         true = register(?KEEPER, self()),
@@ -245,7 +247,7 @@ renew_and_exit(Group, Opened) ->
     end.
 
 -doc "Notes the last entry. The log has ended, and is on disk.".
--spec stopped(todana_groups:id(), todana_data_dir:opened()) -> ok.
+-spec stopped(todana_raft_groups:id(), todana_data_dir:opened()) -> ok.
 stopped(Group, #{cluster := none} = Opened) ->
     #{class_dir := Class, server_dir := Server} = Opened,
     alone(fun() ->
@@ -260,7 +262,7 @@ stopped(_Group, #{}) ->
 
 %% The last entry that was applied is on disk, unless other members have
 %% confirmed it first.
--spec on_disk(todana_groups:id(), todana_data_dir:opened()) ->
+-spec on_disk(todana_raft_groups:id(), todana_data_dir:opened()) ->
     non_neg_integer().
 on_disk(Group, #{cluster := none}) -> todana_nif:group_applied(Group);
 on_disk(Group, #{}) -> todana_members:confirmed(Group).

@@ -29,7 +29,7 @@ words(Path) ->
 -doc "What to do about a file of the node's data directory.".
 -spec of_running() -> string().
 of_running() ->
-    try todana_groups:opened(todana_groups:first()) of
+    try todana_raft_groups:opened(todana_raft_groups:first()) of
         #{data_dir := DataDir} -> words(DataDir)
     catch
         error:badarg -> "restore a backup"

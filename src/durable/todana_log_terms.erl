@@ -28,12 +28,13 @@
 }.
 
 -doc "The records are those at this entry, which had this term; 0 and 0: none.".
--spec begin_anew(todana_groups:id(), non_neg_integer(), non_neg_integer()) ->
-    ok.
+-spec begin_anew(
+    todana_raft_groups:id(), non_neg_integer(), non_neg_integer()
+) -> ok.
 begin_anew(Group, Index, Term) -> insert(Group, Term, Index, Index, []).
 
 -spec insert(
-    todana_groups:id(), non_neg_integer(), non_neg_integer(),
+    todana_raft_groups:id(), non_neg_integer(), non_neg_integer(),
     non_neg_integer(), [range()]
 ) -> ok.
 insert(Group, Term, First, Last, Older) ->
@@ -41,7 +42,7 @@ insert(Group, Term, First, Last, Older) ->
     ok.
 
 -doc "This entry was applied. Called in the process that applies the log.".
--spec applied(todana_groups:id(), pos_integer(), non_neg_integer()) -> ok.
+-spec applied(todana_raft_groups:id(), pos_integer(), non_neg_integer()) -> ok.
 applied(Group, Index, Term) ->
     Row = ?ROW(Group),
     case ets:lookup(?TABLE, Row) of
@@ -61,7 +62,7 @@ applied(Group, Index, Term) ->
     end.
 
 -doc "The terms of what was applied, from the oldest.".
--spec ranges(todana_groups:id()) -> [range()].
+-spec ranges(todana_raft_groups:id()) -> [range()].
 ranges(Group) ->
     try ets:lookup(?TABLE, ?ROW(Group)) of
         [{_, Term, First, Last, Older}] when Last > 0 ->
@@ -73,7 +74,7 @@ ranges(Group) ->
     end.
 
 -doc "The term of this entry, or 0 if it is not known.".
--spec term_at(todana_groups:id(), non_neg_integer()) -> non_neg_integer().
+-spec term_at(todana_raft_groups:id(), non_neg_integer()) -> non_neg_integer().
 term_at(Group, Index) ->
     case [Term || {Term, First, Last} <- ranges(Group),
                   First =< Index, Index =< Last] of

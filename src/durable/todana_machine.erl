@@ -21,7 +21,7 @@
 
 -export_type([state/0]).
 
--type group() :: todana_groups:id().
+-type group() :: todana_raft_groups:id().
 -type state() :: {group, group()} | {snapshot, group(), pos_integer()}.
 
 -spec version() -> 1.
@@ -35,7 +35,7 @@ snapshot_module() -> todana_snapshot.
 -spec init(map()) -> state().
 init(Arguments) ->
     Group = group(Arguments),
-    #{server_dir := Directory} = todana_groups:opened(Group),
+    #{server_dir := Directory} = todana_raft_groups:opened(Group),
     ok = todana_snapshot_files:insist_on_none(Directory),
     ok = todana_nif:group_reset(Group),
     ok = todana_log_terms:begin_anew(Group, 0, 0),
@@ -43,7 +43,7 @@ init(Arguments) ->
 
 -doc "The group, by the arguments; earlier versions have written none.".
 -spec group(map()) -> term().
-group(Arguments) -> maps:get(group, Arguments, todana_groups:first()).
+group(Arguments) -> maps:get(group, Arguments, todana_raft_groups:first()).
 
 -spec group_of(state()) -> group().
 group_of({group, Group}) -> Group;
@@ -79,7 +79,7 @@ apply_one(Group, #{index := Index}, {digest, Ref}, State) ->
     ok = todana_nif:group_skip(Group, Index),
     _ = get(todana_runs) =:= true andalso
         gen_server:cast(
-            todana_groups:name(todana_verify, Group),
+            todana_raft_groups:name(todana_verify, Group),
             {digest, Ref, Index, todana_nif:group_digest(Group)}
         ),
     {State, ok};
@@ -136,8 +136,8 @@ begin_snapshot(Group, Index, State) ->
 state_enter(Role, State) when Role =:= leader; Role =:= follower ->
     Group = group_of(State),
     _ = put(todana_runs, true),
-    notify(todana_groups:name(todana_group, Group)),
-    notify(todana_groups:name(todana_batcher, Group)),
+    notify(todana_raft_groups:name(todana_group, Group)),
+    notify(todana_raft_groups:name(todana_batcher, Group)),
     notify(todana_topology),
     [];
 state_enter(Role, _State) when Role =:= recover; Role =:= recovered ->

@@ -19,7 +19,7 @@
 %% A node that leads, and the term: it may lose the lead and win it back.
 -type leadership() :: {node(), Term :: non_neg_integer()}.
 
--type group() :: todana_groups:id().
+-type group() :: todana_raft_groups:id().
 
 -type member() :: #{
     node := node(),
@@ -307,7 +307,7 @@ log_end(Group) ->
 -doc "That of the first group. Other nodes call it.".
 -spec log_end() ->
     {Term :: non_neg_integer(), Index :: non_neg_integer()} | unknown.
-log_end() -> log_end(todana_groups:first()).
+log_end() -> log_end(todana_raft_groups:first()).
 
 -doc """
 Adds a server that has been started and is empty, without a vote. Adding it
@@ -348,7 +348,7 @@ change(Group, Call) -> change(Group, Call, ?CHANGE_ATTEMPTS).
 -spec change(group(), fun(([ra:server_id()]) -> term()), non_neg_integer()) ->
     ok | failure().
 change(Group, Call, Left) ->
-    case todana_groups:opened(Group) of
+    case todana_raft_groups:opened(Group) of
         #{forced := true} -> {error, forced};
         #{} -> change(Group, Call, in_order(Group, known(Group)), Left)
     end.

@@ -30,7 +30,7 @@
 Starts what is missing. Returns when the snapshot has been loaded. All files are
 verified before, unless Ra's system runs and may be changing them.
 """.
--spec start(todana_groups:id(), todana_data_dir:opened(), guard()) ->
+-spec start(todana_raft_groups:id(), todana_data_dir:opened(), guard()) ->
     ok | {error, term()}.
 start(Group, #{class_dir := Class} = Opened, Guard) ->
     #{check := Check, stays := Stays} = Guard,
@@ -68,7 +68,7 @@ run([Step | Steps]) ->
     end.
 
 -doc "Stops the server and its system. The log is on disk when this returns.".
--spec stop(todana_groups:id(), todana_data_dir:durability()) -> ok.
+-spec stop(todana_raft_groups:id(), todana_data_dir:durability()) -> ok.
 stop(Group, Durability) ->
     ok = todana_ra_server:stop(Group, Durability),
     try todana_ra_system:stop(Durability) catch _:_ -> ok end.
@@ -106,7 +106,7 @@ quiet() ->
 
 %% Once the system runs, its files belong to it.
 -spec check(
-    todana_groups:id(), todana_data_dir:opened(),
+    todana_raft_groups:id(), todana_data_dir:opened(),
     fun((todana_data_dir:opened()) -> ok | {error, term()})
 ) -> ok | {error, term()}.
 check(Group, #{durability := Durability} = Opened, Check) ->
@@ -128,7 +128,7 @@ check(Group, #{durability := Durability} = Opened, Check) ->
 
 %% ---------------------------------------------------------------- server ---
 
--spec start_server(todana_groups:id(), todana_data_dir:opened()) ->
+-spec start_server(todana_raft_groups:id(), todana_data_dir:opened()) ->
     ok | {error, term()}.
 start_server(Group, #{durability := Durability, has_group := true}) ->
     System = todana_ra_system:name(Durability),
@@ -155,7 +155,7 @@ start_server(Group, #{
     end.
 
 -spec config(
-    todana_groups:id(), ra:server_id(), binary(),
+    todana_raft_groups:id(), ra:server_id(), binary(),
     {[ra:server_id()], voter | non_voter}
 ) -> map().
 config(Group, {Name, _} = Id, UId, {Members, Membership}) ->
@@ -185,7 +185,7 @@ Writes Ra's file about a server that is the only member of its group, as Ra does
 when it starts one for the first time.
 """.
 -spec write_config(
-    todana_groups:id(), file:filename(), string(), ra:server_id()
+    todana_raft_groups:id(), file:filename(), string(), ra:server_id()
 ) ->
     ok | {error, file:posix() | badarg | terminated | system_limit}.
 write_config(Group, Server, UId, Id) ->
@@ -195,7 +195,7 @@ write_config(Group, Server, UId, Id) ->
     ).
 
 %% A node that joins has no vote until the others give it one.
--spec membership(todana_groups:id(), todana_data_dir:opened()) ->
+-spec membership(todana_raft_groups:id(), todana_data_dir:opened()) ->
     {[ra:server_id()], voter | non_voter}.
 membership(Group, #{joining := []}) ->
     {[todana_ra_server:address(Group)], voter};

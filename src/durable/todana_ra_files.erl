@@ -80,8 +80,9 @@ check_config(Server) ->
             cluster_name := Name, machine := {module, todana_machine, Machine},
             log_init_args := #{uid := UId, snapshot_module := todana_snapshot}
         } = Terms]} when is_map(Machine) ->
+            Group = todana_machine:group(Machine),
             case todana_ra_system:is_server(Name) andalso
-                lists:member(todana_machine:group(Machine), todana_groups:ids())
+                lists:member(Group, todana_raft_groups:ids())
             of
                 true -> check_members(Config, Terms);
                 false -> {error, foreign(Config)}

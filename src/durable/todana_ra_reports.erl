@@ -58,8 +58,8 @@ is_stop_of_group({report, #{report := [_ | _] = Facts}}) ->
          || Name <- [
                 todana_durable_sup
              | [
-                    todana_groups:name(todana_group_sup, Group)
-                 || Group <- todana_groups:ids()
+                    todana_raft_groups:name(todana_group_sup, Group)
+                 || Group <- todana_raft_groups:ids()
                 ]
             ]
         ]);

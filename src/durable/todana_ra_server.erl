@@ -12,34 +12,34 @@
 -define(IN_FLIGHT_MAX, 4).
 
 -doc "Its address on this node.".
--spec address(todana_groups:id()) -> ra:server_id().
+-spec address(todana_raft_groups:id()) -> ra:server_id().
 address(Group) -> address(Group, node()).
 
 -doc "Its address on a node.".
--spec address(todana_groups:id(), node()) -> ra:server_id().
+-spec address(todana_raft_groups:id(), node()) -> ra:server_id().
 address(Group, Node) -> {name(Group), Node}.
 
 %% Also while the node uses no directory.
--spec name(todana_groups:id()) -> atom().
+-spec name(todana_raft_groups:id()) -> atom().
 name(_Group) -> todana_data_dir:server().
 
--spec is_running(todana_groups:id()) -> boolean().
+-spec is_running(todana_raft_groups:id()) -> boolean().
 is_running(Group) -> whereis(name(Group)) =/= undefined.
 
 -doc "Stops it. It takes part in nothing when this returns.".
--spec stop(todana_groups:id()) -> ok.
+-spec stop(todana_raft_groups:id()) -> ok.
 stop(Group) ->
-    #{durability := Durability} = todana_groups:opened(Group),
+    #{durability := Durability} = todana_raft_groups:opened(Group),
     stop(Group, Durability).
 
--spec stop(todana_groups:id(), todana_data_dir:durability()) -> ok.
+-spec stop(todana_raft_groups:id(), todana_data_dir:durability()) -> ok.
 stop(Group, Durability) ->
     System = todana_ra_system:name(Durability),
     _ = try ra:stop_server(System, address(Group)) catch _:_ -> ok end,
     ok.
 
 -doc "Waits until the group has applied a question; returns its entry.".
--spec ask(todana_groups:id(), timeout()) ->
+-spec ask(todana_raft_groups:id(), timeout()) ->
     {ok, pos_integer()} | {error, term()}.
 ask(Group, TimeoutMs) ->
     try ra:process_command(address(Group), ping, TimeoutMs) of
@@ -51,7 +51,7 @@ ask(Group, TimeoutMs) ->
     end.
 
 -doc "Sends a command whose result nobody waits for.".
--spec pipeline(todana_groups:id(), term()) -> ok.
+-spec pipeline(todana_raft_groups:id(), term()) -> ok.
 pipeline(Group, Command) ->
     ra:pipeline_command(address(Group), Command).
 
@@ -59,7 +59,7 @@ pipeline(Group, Command) ->
 Sends a batch to the server of a node. The caller gets a `ra_event` that names
 the sequence.
 """.
--spec pipeline(todana_groups:id(), node(), term(), integer()) -> ok.
+-spec pipeline(todana_raft_groups:id(), node(), term(), integer()) -> ok.
 pipeline(Group, Node, Command, Sequence) ->
     ra:pipeline_command(address(Group, Node), Command, Sequence, normal).
 

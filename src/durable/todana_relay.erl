@@ -40,7 +40,7 @@
 -type owner() :: {pid(), pos_integer()}.
 
 -record(relay, {
-    group :: todana_groups:id(),
+    group :: todana_raft_groups:id(),
     %% In the order in which they came.
     waiting = queue:new() :: queue:queue({owner(), binary()}),
     bytes = 0 :: non_neg_integer(),
@@ -56,19 +56,19 @@
 -opaque relay() :: #relay{}.
 
 -doc "Nothing waits for the log of this group.".
--spec new(todana_groups:id()) -> relay().
+-spec new(todana_raft_groups:id()) -> relay().
 new(Group) -> #relay{group = Group}.
 
 %% ---------------------------------------------------------------- member ---
 
 -doc "Whether all members read entries of several batches.".
--spec is_allowed(todana_groups:id()) -> boolean().
+-spec is_allowed(todana_raft_groups:id()) -> boolean().
 is_allowed(Group) -> todana_formats:unasked(Group) >= ?FORMAT.
 
 -doc "Gives a batch of the caller to the batcher of the node that leads.".
--spec send(todana_groups:id(), node(), pos_integer(), binary()) -> ok.
+-spec send(todana_raft_groups:id(), node(), pos_integer(), binary()) -> ok.
 send(Group, Leader, Sequence, Batch) ->
-    Batcher = todana_groups:name(todana_batcher, Group),
+    Batcher = todana_raft_groups:name(todana_batcher, Group),
     gen_server:cast({Batcher, Leader}, {batch, self(), Sequence, Batch}).
 
 %% ---------------------------------------------------------------- leader ---
@@ -149,7 +149,7 @@ entry(Batches) -> combine(Batches).
 Whether this batch may be an entry of the format of several batches. Then those
 who read the log later know that all members read this format.
 """.
--spec may_mark(todana_groups:id(), binary()) -> boolean().
+-spec may_mark(todana_raft_groups:id(), binary()) -> boolean().
 may_mark(Group, Batch) ->
     byte_size(Batch) =< ?BYTES_MAX andalso is_allowed(Group).
 

@@ -139,7 +139,7 @@ make({File, _, Facts} = Backup, Temporary) ->
     ),
     Copy = todana_snapshot_files:temporary(Snapshot),
     %% A backup has the records of one group.
-    Group = todana_groups:first(),
+    Group = todana_raft_groups:first(),
     Id = todana_ra_server:address(Group),
     Meta = #{
         index => Index, term => Term, machine_version => Version,

@@ -29,7 +29,7 @@
 -define(PAUSE_PER_SLICE, 3).
 -define(PAUSE_MS_MAX, 10).
 
--type handle() :: {handle, todana_groups:id(), pos_integer()}.
+-type handle() :: {handle, todana_raft_groups:id(), pos_integer()}.
 -type directory() :: todana_snapshot_files:directory().
 -type accepting() :: {file:fd(), directory(), non_neg_integer()}.
 -type reading() :: {file:fd(), non_neg_integer(), non_neg_integer()}.
@@ -75,7 +75,7 @@ failed(Index, Reason) ->
     ok = todana_group_notes:snapshot_ended(Index, {error, Reason}),
     {error, Reason}.
 
--spec write_slices(todana_groups:id(), pos_integer(), binary()) ->
+-spec write_slices(todana_raft_groups:id(), pos_integer(), binary()) ->
     {ok, non_neg_integer()} | {error, term()}.
 write_slices(Group, Index, File) ->
     Before = erlang:monotonic_time(microsecond),
@@ -162,10 +162,10 @@ load(Directory, Meta) ->
 server(Directory) -> filename:dirname(filename:dirname(Directory)).
 
 %% Ra gives this module directories only; the server's has the UId as its name.
--spec group(directory()) -> todana_groups:id().
+-spec group(directory()) -> todana_raft_groups:id().
 group(Directory) ->
     UId = unicode:characters_to_binary(filename:basename(server(Directory))),
-    todana_groups:of_uid(UId).
+    todana_raft_groups:of_uid(UId).
 
 -spec found(ra_snapshot:meta(), file:filename_all()) -> ok.
 found(#{index := Index}, File) ->

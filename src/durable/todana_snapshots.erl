@@ -5,7 +5,7 @@
 -export([request/1, request_and_wait/2, is_in_progress/0]).
 
 -doc "Asks for a snapshot.".
--spec request(todana_groups:id()) -> ok | {error, busy | recovering}.
+-spec request(todana_raft_groups:id()) -> ok | {error, busy | recovering}.
 request(Group) ->
     case {is_in_progress(), todana_ra_server:is_running(Group)} of
         {true, _} -> {error, busy};
@@ -14,7 +14,8 @@ request(Group) ->
     end.
 
 -doc "Asks for one, and returns when it is on disk.".
--spec request_and_wait(todana_groups:id(), timeout()) -> ok | {error, term()}.
+-spec request_and_wait(todana_raft_groups:id(), timeout()) ->
+    ok | {error, term()}.
 request_and_wait(Group, TimeoutMs) ->
     Before = todana_group_notes:attempts(),
     case request(Group) of

@@ -59,14 +59,15 @@ without_process(true) -> group_info();
 without_process(false) -> #{state => serving, durability => none}.
 
 -spec group_info() -> map().
-group_info() -> todana_group:info(todana_groups:first()).
+group_info() -> todana_group:info(todana_raft_groups:first()).
 
 %% --------------------------------------------------------------- process ---
 
 -spec init([]) -> {ok, #state{}}.
 init([]) ->
     _ = process_flag(trap_exit, true),
-    #{data_dir := DataDir} = todana_groups:opened(todana_groups:first()),
+    Group = todana_raft_groups:first(),
+    #{data_dir := DataDir} = todana_raft_groups:opened(Group),
     {Done, Last} = todana_nif:persistence_attach(self()),
     Acceptor = listen(DataDir),
     self() ! beat,
@@ -126,9 +127,10 @@ terminate(_Reason, #state{data_dir = DataDir}) ->
 
 -spec carry_out(request()) -> ok.
 carry_out(snapshot) ->
-    log(todana_snapshots:request(todana_groups:first()));
+    log(todana_snapshots:request(todana_raft_groups:first()));
 carry_out(waited_snapshot) ->
-    log(todana_snapshots:request_and_wait(todana_groups:first(), infinity));
+    Group = todana_raft_groups:first(),
+    log(todana_snapshots:request_and_wait(Group, infinity));
 carry_out(sync) ->
     case todana_disk:sync() of
         ok ->

@@ -35,7 +35,7 @@
 }.
 
 -doc "Writes a snapshot, if that is worthwhile. The log accepts no writes.".
--spec prepare(todana_groups:id(), todana_data_dir:opened()) -> ok.
+-spec prepare(todana_raft_groups:id(), todana_data_dir:opened()) -> ok.
 prepare(Group, Opened) ->
     Facts = maps:merge(
         maps:merge(todana_nif:group_info(Group), todana_disk:info()),
@@ -59,7 +59,8 @@ prepare(Group, Opened) ->
             ok
     end.
 
--spec snapshot(todana_groups:id(), non_neg_integer()) -> ok | {error, term()}.
+-spec snapshot(todana_raft_groups:id(), non_neg_integer()) ->
+    ok | {error, term()}.
 snapshot(Group, TimeoutMs) ->
     Before = todana_group_notes:attempts(),
     case todana_snapshots:request(Group) of

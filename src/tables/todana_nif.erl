@@ -160,8 +160,8 @@
 -type table() :: atom() | reference().
 -type key() :: term().
 -type server() :: reference().
-%% The number of a group: `todana_groups:id/0'. The functions `group_*' raise
-%% `badarg' if no group of this number is open.
+%% The number of a group: `todana_raft_groups:id/0'. The functions `group_*'
+%% raise `badarg' if no group of this number is open.
 -type group() :: 0..63.
 -type listener() :: resp | resp_cluster | memcached | kyoto.
 -type topology() :: #{

@@ -7,7 +7,7 @@
 %% of another group than the first one have its number behind it. The first
 %% one's have none, because members of earlier versions send messages to these
 %% names.
--module(todana_groups).
+-module(todana_raft_groups).
 -moduledoc false.
 
 -export([first/0, ids/0, name/2, opened/1, of_uid/1, question/2]).
