@@ -3,6 +3,7 @@
 The random numbers are seeded, so that a failure can be repeated. Skipped if the originals are not installed.
 """
 
+import contextlib
 import random
 import re
 
@@ -10,13 +11,15 @@ import pytest
 
 import served
 import wire
-from wire import encode
+from wire import Status, encode
 
 pytestmark = [
     pytest.mark.todana_only,
     pytest.mark.skipif(not served.oracle_is_installed(), reason="redis-server and memcached are not installed"),
 ]
 
+# A key that no random command names.
+END = "the end"
 KEYS = ["a", "b", "c", "key:1", ""]
 VALUES = ["", "0", "1", "-1", "10", "3.5", "abc", "hello world", "\x00\xff", "9223372036854775807", " 7", "1e3", "x" * 70]
 NUMBERS = ["0", "1", "-1", "2", "7", "100", "-100", "x", "", "1.5", "9223372036854775807", "-9223372036854775808", "99999999999999999999"]
@@ -212,6 +215,36 @@ def test_random_commands_are_answered_as_by_redis(resp, redis_server, seed, vers
             history.append(b" ".join(words))
             got, expected = resp.call(*words), original.call(*words)
             assert _comparable(words, got) == _comparable(words, expected), b"\n".join(history[-12:]).decode("latin-1")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_commands_publish_the_events_of_redis(server, redis_server, seed):
+    """The same keyspace events, those of one command in any order and once."""
+    chance = random.Random(seed)
+    with contextlib.ExitStack() as stack:
+        sides = [[stack.enter_context(wire.Resp(running.resp)) for _ in range(2)] for running in (server, redis_server)]
+        for connection, listener in sides:
+            connection.call("FLUSHALL")
+            connection.call("CONFIG", "SET", "notify-keyspace-events", "AKE")
+            listener.call("PSUBSCRIBE", "__key*")
+        for _ in range(1500):
+            words = random_command(chance)
+            got, expected = (_events(*side, words) for side in sides)
+            assert got == expected, words
+        for connection, _ in sides:
+            connection.call("CONFIG", "SET", "notify-keyspace-events", "")
+
+
+def _events(connection, listener, words):
+    """The channels and messages of the events of a command, whose last write is of a key with a name of its own."""
+    connection.call(*words)
+    events = set()
+    # Between MULTI and EXEC, it would be queued.
+    if connection.call("SET", END, "") != Status("QUEUED"):
+        while not (message := listener.reply())[2].endswith(END.encode()):
+            events.add(tuple(message[2:]))
+        listener.reply()
+    return events
 
 
 def _comparable(words, reply):

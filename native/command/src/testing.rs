@@ -125,6 +125,13 @@ pub fn number_of(command: &Command<'_>) -> u16 {
     command.number()
 }
 
+/// The keys of a command, in its order.
+pub fn keys_of<'a>(command: &Command<'a>) -> Vec<&'a [u8]> {
+    let mut keys = Vec::new();
+    command.scope().each_key(|key| keys.push(key));
+    keys
+}
+
 /// A type that fields of commands have.
 pub trait Roll: Sized {
     /// A value for the field of this name.

@@ -7,7 +7,7 @@
 //! | of a transaction | units |
 //! |---|---|
 //! | a key that a command names | 1 |
-//! | a key that DEL or GETDEL removes, a second key (RENAME, COPY, MOVE), a watched key | 2 |
+//! | a key that is removed (DEL) or watched, the second key of a command on two (RENAME) | 2 |
 //! | a key that an Erlang transaction has read | 2 |
 //! | a pair of MSET, a write of an Erlang transaction | 5 |
 //! | a KiB of arguments | 3 |

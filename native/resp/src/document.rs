@@ -154,7 +154,7 @@ const WORK: &[[&str; 2]] = &[
     ["each word of a command", "1"],
     ["each key", "1"],
     [
-        "each key that is removed or watched; the second key of RENAME, COPY and MOVE",
+        "each key that is removed or watched; the second key of a command on two, such as RENAME",
         "2 instead of 1",
     ],
     ["each pair of MSET", "5 instead of 1"],

@@ -90,6 +90,7 @@ fn admitted<H: Host>(
         return Err((None, unknown_command(arguments)));
     };
     let mut spec = name.spec();
+    let mut is_of_cluster = false;
     if spec.is(CONTAINER) || (name == Name::Command && arguments.len() > 1) {
         let Some(word) = arguments.get(1) else { return Err((Some(name), wrong_arity(name))) };
         let found = lookup::subcommand(name, word);
@@ -106,11 +107,7 @@ fn admitted<H: Host>(
             let help = format!("'. Try {} HELP.", spec.name.to_ascii_uppercase());
             return Err((Some(name), Failure::quoting(unknown, word, &help)));
         };
-        if name == Name::Cluster
-            && let Err(failure) = cluster::admit(subcommand, host)
-        {
-            return Err((Some(subcommand), failure));
-        }
+        is_of_cluster = name == Name::Cluster;
         name = subcommand;
         spec = name.spec();
     }
@@ -119,6 +116,9 @@ fn admitted<H: Host>(
     }
     if !state.authenticated && !spec.is(NO_AUTH) {
         return Err((Some(name), "NOAUTH Authentication required.".into()));
+    }
+    if is_of_cluster && let Err(failure) = cluster::admit(name, host) {
+        return Err((Some(name), failure));
     }
     channels::admit(state, name).map_err(|failure| (Some(name), failure))?;
     if state.queued.is_some() && spec.is(NO_MULTI) {

@@ -2,13 +2,14 @@
 
 use crate::bits::BitsCommand;
 use crate::cause::Names;
+use crate::cost::Reads;
 use crate::scope::Scope;
 use crate::sizes::Room;
 use crate::sketch::registers::DENSE_BYTES;
 use crate::testing::{Dice, KEYS, numbers, rows};
 use crate::{
-    Access, Brings, Command, Context, Description, Error, FORMAT_MAX, FORMAT_MIN, KeyCommand,
-    Kinds, LcsSpan, LeaseState, NullReply, Record, Refusal, Reply, own_units,
+    Access, Brings, Command, Context, Description, Error, FORMAT_MAX, FORMAT_MIN, Kinds, LcsSpan,
+    LeaseState, Record, Refusal, Reply, own_units,
 };
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +20,8 @@ use todana_table::{
 
 const NOW_MS: u64 = 1_000;
 const ROLLS: u64 = 500;
+/// The longest values of [`Noting::filled`]. Those of the commands by the dice are shorter.
+const LONG_VALUE_BYTES: usize = 700;
 
 /// A table that notes which keys are read or written.
 struct Noting {
@@ -32,7 +35,7 @@ impl Noting {
     fn filled(dice: &mut Dice, collections: usize) -> Noting {
         let space = Noting { table: Table::new(Options::default()), touched: RefCell::default() };
         for key in KEYS {
-            let text = [&b"1"[..], b"127", &[b'0'; 700], b"12345678"][dice.below(4)];
+            let text = [&b"1"[..], b"127", &[b'0'; LONG_VALUE_BYTES], b"12345678"][dice.below(4)];
             let kind = 1 + dice.below(Kind::ALL.len() - 1);
             let block = [&[kind as u8][..], text].concat();
             let value = match dice.below(8) < collections {
@@ -124,7 +127,8 @@ fn check(command: &Command<'_>, dice: &mut Dice) {
     let space = Noting::filled(dice, collections);
     let context = Context { now_ms: NOW_MS, value_bytes_max: 1_024 };
     let (before, version) = (space.sizes(), space.table.version());
-    command.run(&space, context, &mut NullReply);
+    let mut shown = Shown::default();
+    command.run(&space, context, &mut shown);
     let (after, touched) = (space.sizes(), space.touched.take());
 
     let mut named = BTreeSet::new();
@@ -132,6 +136,9 @@ fn check(command: &Command<'_>, dice: &mut Dice) {
     assert!(touched.is_subset(&named), "`keys` of {command:?} does not name {touched:?}");
     if matches!(command.scope(), Scope::Key(_) | Scope::Keys(_)) {
         assert!(own_units(command) >= named.len() as u64, "`units` of {command:?} are too few");
+        if shown.longest >= LONG_VALUE_BYTES {
+            assert_ne!(command.reads(), Reads::Nothing, "`reads` of {command:?} misses the reply");
+        }
     }
 
     if space.table.version() != version {
@@ -166,7 +173,8 @@ fn check(command: &Command<'_>, dice: &mut Dice) {
         match command.room() {
             Room::Nothing => {
                 let moved = before.values().map(|(_, bytes)| *bytes).max().unwrap_or(0) + 320;
-                let most = if moves(command) { moved } else { same };
+                // A command on several keys may give the record of one to another.
+                let most = if named.len() > 1 { moved } else { same };
                 assert!(*bytes <= most, "`room` of {command:?} is nothing, and an entry grew");
             }
             Room::Entry(most) => {
@@ -176,11 +184,6 @@ fn check(command: &Command<'_>, dice: &mut Dice) {
             Room::Any | Room::ByLengths => {}
         }
     }
-}
-
-/// Whether the command gives the record of one key to another, which may be longer.
-fn moves(command: &Command<'_>) -> bool {
-    matches!(command, Command::Key(KeyCommand::Rename { .. }))
 }
 
 #[test]
@@ -199,9 +202,9 @@ fn check_kinds(command: &Command<'_>, dice: &mut Dice) -> bool {
     let space = Noting::filled(dice, 8);
     let context = Context { now_ms: NOW_MS, value_bytes_max: 1_024 };
     let before = space.records();
-    let mut errors = Errors::default();
-    command.run(&space, context, &mut errors);
-    let wrong = errors.errors.iter().find_map(|error| match error {
+    let mut shown = Shown::default();
+    command.run(&space, context, &mut shown);
+    let wrong = shown.errors.iter().find_map(|error| match error {
         Error::WrongKind(kind) => Some(*kind),
         _ => None,
     });
@@ -214,7 +217,7 @@ fn check_kinds(command: &Command<'_>, dice: &mut Dice) -> bool {
     let mut are_there = true;
     command.scope().each_key(|key| are_there &= before.contains_key(key));
     if are_there {
-        assert_eq!(errors.shown, 0, "{command:?} shows a value of a collection");
+        assert_eq!(shown.values, 0, "{command:?} shows a value of a collection");
     }
     let blocks = |records: &BTreeMap<_, (Kind, Vec<u8>, u64)>| -> BTreeSet<Vec<u8>> {
         records.values().filter(|it| it.0 != Kind::String).map(|it| it.1.clone()).collect()
@@ -227,8 +230,8 @@ fn check_kinds(command: &Command<'_>, dice: &mut Dice) -> bool {
     if command.kinds() == Kinds::Strings
         && let Scope::Key(key) = command.scope()
         && before.contains_key(key)
-        && errors.errors.is_empty()
-        && errors.refused == 0
+        && shown.errors.is_empty()
+        && shown.refused == 0
     {
         panic!("{command:?} does not fail");
     }
@@ -263,29 +266,40 @@ fn no_command_takes_a_collection_for_a_string() {
     }
 }
 
-/// Notes errors, and counts the values that a reply shows.
+/// Notes errors, and the values that a reply shows.
 #[derive(Default)]
-struct Errors {
+struct Shown {
     errors: Vec<Error>,
-    shown: usize,
     refused: usize,
+    /// How many values there are, and the bytes of the longest.
+    values: usize,
+    longest: usize,
 }
 
-impl Reply for Errors {
+impl Shown {
+    fn value(&mut self, value: &[u8]) {
+        self.values += 1;
+        self.longest = self.longest.max(value.len());
+    }
+}
+
+impl Reply for Shown {
     fn error(&mut self, error: Error) {
         self.errors.push(error);
     }
-    fn record(&mut self, _: Record<'_>) {
-        self.shown += 1;
+    fn record(&mut self, record: Record<'_>) {
+        self.value(record.value);
     }
-    fn lease(&mut self, _: Record<'_>, _: LeaseState) {
-        self.shown += 1;
+    fn lease(&mut self, record: Record<'_>, _: LeaseState) {
+        self.value(record.value);
     }
-    fn number(&mut self, _: Record<'_>) {
-        self.shown += 1;
+    fn number(&mut self, record: Record<'_>) {
+        self.value(record.value);
     }
     fn bytes(&mut self, bytes: &[u8]) {
-        self.shown += usize::from(!bytes.is_empty());
+        if !bytes.is_empty() {
+            self.value(bytes);
+        }
     }
     fn done(&mut self) {}
     fn none(&mut self) {}

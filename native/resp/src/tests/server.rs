@@ -1,6 +1,8 @@
 //! The server as clients and monitors see it.
 
 use super::*;
+use crate::spec::CONTAINER;
+use crate::table::NAMES;
 use std::sync::Mutex;
 use todana_protocol::{CommandStats, ServerInfo};
 
@@ -45,8 +47,6 @@ fn a_type_of_redis_that_is_not_there_is_no_misspelt_word() {
 fn command_describes_the_commands_of_the_table() {
     script(
         r#"
-        > COMMAND COUNT
-         :121
         > COMMAND INFO get nosuch
         *2 *10 $3 get :2 *2 +readonly +fast :1 :1 :1 *3 +@read +@string +@fast *0 *1 *6 $5 flags *2
         +RO +access $12 begin_search *4 $4 type $5 index $4 spec *2 $5 index :1 $9 find_keys *4 $4
@@ -77,6 +77,36 @@ fn command_describes_the_commands_of_the_table() {
         -ERR unknown subcommand 'FOO'. Try COMMAND HELP.
         "#,
     );
+}
+
+#[test]
+fn command_counts_the_commands_of_the_table() {
+    let (mut host, mut session) = (host(), RespSession::default());
+    let commands = NAMES.iter().filter(|name| name.spec().container().is_none()).count();
+    assert_eq!(ask(&mut session, &mut host, "COMMAND COUNT"), format!(":{commands}"));
+}
+
+/// The fewest and the most words that a command takes, one less and one more.
+#[test]
+fn a_wrong_number_of_arguments_is_an_error_with_the_name() {
+    let (mut host, mut session) = (host(), RespSession::default());
+    for name in NAMES {
+        let spec = name.spec();
+        let least = usize::from(spec.arity.unsigned_abs());
+        let own: Vec<&str> = spec.name.split('|').collect();
+        let counts = [least - 1, least + 1].map(|count| count as isize - own.len() as isize);
+        for count in counts.into_iter().filter_map(|count| usize::try_from(count).ok()) {
+            // DEBUG has one error for an unknown subcommand and for wrong arguments.
+            let is_other = spec.is(CONTAINER) || spec.container() == Some("debug");
+            if is_other || spec.takes(own.len() + count) {
+                continue;
+            }
+            let line = [own.clone(), vec!["1"; count]].concat().join(" ");
+            let answer = ask(&mut session, &mut host, &line);
+            let wanted = format!("wrong number of arguments for '{}' command", spec.name);
+            assert!(answer.starts_with('-') && answer.ends_with(&wanted), "{line}: {answer}");
+        }
+    }
 }
 
 #[test]
