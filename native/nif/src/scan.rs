@@ -15,24 +15,15 @@ pub(crate) static SNAPSHOT: ResourceType<Reading> = ResourceType::new(c"todana_s
 
 /// A page ends after this time, whatever it contains, but not before the current shard is finished.
 const PAGE: Duration = Duration::from_micros(500);
-/// Mean number of records in a shard up to which a scan runs on a normal scheduler: it reads whole
-/// shards, a record in about a microsecond. If there are more, it runs on a dirty scheduler, and so
-/// does the sweeper, which may move a whole index or clean up all deadlines of a shard.
-const SHARD_RECORDS_MAX: u64 = 1_024;
-/// The same for the copy of a shard's pointers with which a snapshot starts to read it; a pointer
-/// takes a nanosecond or two.
+/// Mean number of records in a shard up to which a snapshot starts to read it on a normal
+/// scheduler: it copies a pointer for each record, in a nanosecond or two.
 const COPIED_RECORDS_MAX: u64 = 65_536;
-
-/// Whether a call that processes whole shards of the table must not run on a normal scheduler.
-pub(crate) fn has_large_shards(store: &Store) -> bool {
-    store.table().shard_len() > SHARD_RECORDS_MAX
-}
 
 /// `scan(Table, Cursor, Count) -> {NextCursor, Pairs}`; the cursor is 0 at the end. For pairs, see
 /// [`reply::pair`](crate::reply::pair).
 #[rustler::nif]
 fn scan<'a>(env: Env<'a>, table: Term<'a>, cursor: u64, count: usize) -> Term<'a> {
-    let read = |store: &Store| match has_large_shards(store) {
+    let read = |store: &Store| match store.has_large_shards() {
         true => Err(Misuse::Dirty),
         false => Ok(page(env, store, cursor, count)),
     };

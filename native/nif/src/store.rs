@@ -2,8 +2,7 @@
 //! behind it.
 
 use crate::durable::{self, LocalGroup};
-use crate::erts::{Raw, ResourceRef, ResourceType};
-use crate::subscription::Subscription;
+use crate::erts::{Raw, ResourceType};
 use crate::time::{now_ms, tick_ms};
 use parking_lot::Mutex;
 use std::cell::Cell;
@@ -33,6 +32,11 @@ pub(crate) enum Codec {
     OrderedTerm,
 }
 
+/// Mean number of records in a shard up to which a scan runs on a normal scheduler: it reads whole
+/// shards, a record in about a microsecond. If there are more, it runs on a dirty scheduler, and so
+/// does the sweeper, which may move a whole index or clean up all deadlines of a shard.
+const SHARD_RECORDS_MAX: u64 = 1_024;
+
 /// A table as the Erlang side sees it.
 pub(crate) struct Store {
     /// The name, as an atom's term (atoms are the same in every environment).
@@ -48,9 +52,18 @@ pub(crate) struct Store {
     limits: Mutex<Limits>,
     backing: Backing,
     closed: AtomicBool,
-    subscriptions: Mutex<Vec<ResourceRef<Subscription>>>,
+    subscriptions: Mutex<Vec<Box<dyn Subscribed>>>,
     /// Boxed, because the BEAM aligns resources only for 8 bytes.
     looks: Box<[Looks; STRIPES]>,
+}
+
+/// A subscription to the changes of a table.
+pub(crate) trait Subscribed: Send + Sync {
+    /// Ends it, because the table is closed, and informs the subscriber.
+    fn close(&self);
+
+    /// What distinguishes it from the others.
+    fn address(&self) -> *const ();
 }
 
 enum Backing {
@@ -127,11 +140,7 @@ impl Store {
     /// The table that is behind it now. For a database this may change (`SWAPDB`).
     #[inline]
     pub(crate) fn table(&self) -> &Table {
-        match &self.backing {
-            Backing::Own(table) => table,
-            Backing::Named(table) => table.table(),
-            Backing::Database(databases, number) => databases.table(*number),
-        }
+        self.place().table()
     }
 
     /// Whether only a log changes its records.
@@ -234,8 +243,19 @@ impl Store {
     }
 
     /// The subscriptions that have not ended.
-    pub(crate) fn subscriptions(&self) -> &Mutex<Vec<ResourceRef<Subscription>>> {
+    pub(crate) fn subscriptions(&self) -> &Mutex<Vec<Box<dyn Subscribed>>> {
         &self.subscriptions
+    }
+
+    /// Ends the subscriptions, and informs the subscribers.
+    pub(crate) fn end_subscriptions(&self) {
+        let subscriptions = std::mem::take(&mut *self.subscriptions.lock());
+        subscriptions.iter().for_each(|subscription| subscription.close());
+    }
+
+    /// Whether a call that processes whole shards must not run on a normal scheduler.
+    pub(crate) fn has_large_shards(&self) -> bool {
+        self.table().shard_len() > SHARD_RECORDS_MAX
     }
 
     /// Adds an observer of the table, or of the database number.

@@ -17,7 +17,7 @@
 
 use crate::codec::{self, Decoded, EncodeBuffer, Misuse};
 use crate::erts::{self, Raw, RawEnv, ResourceRef, ResourceType, Watched};
-use crate::store::{Codec, Store};
+use crate::store::{Codec, Store, Subscribed};
 use crate::{atoms, tables, values};
 use parking_lot::Mutex;
 use rustler::types::atom::Atom;
@@ -82,12 +82,16 @@ impl Subscription {
         let Some(ended) = observed.take() else { return };
         // Returns when no report of a change is in progress.
         ended.store.forget(&ended.observer);
-        ended.store.subscriptions().lock().retain(|other| !std::ptr::eq(&**other, self));
+        ended.store.subscriptions().lock().retain(|other| other.address() != self.address());
         self.queue.clear();
         finish();
         drop(observed);
         // Last: the observer may own the last reference to this subscription.
         drop(ended);
+    }
+
+    fn address(&self) -> *const () {
+        std::ptr::from_ref(self).cast()
     }
 
     /// Calls `send` unless the subscription has ended.
@@ -105,11 +109,13 @@ impl Watched for Subscription {
     }
 }
 
-/// Ends the subscriptions of a table, and informs the subscribers.
-pub(crate) fn end_all(store: &Store) {
-    let subscriptions = std::mem::take(&mut *store.subscriptions().lock());
-    for subscription in subscriptions {
-        subscription.end(|| notify(&subscription, atoms::closed()));
+impl Subscribed for ResourceRef<Subscription> {
+    fn close(&self) {
+        self.end(|| notify(self, atoms::closed()));
+    }
+
+    fn address(&self) -> *const () {
+        (**self).address()
     }
 }
 
@@ -156,7 +162,7 @@ fn open<'a>(
     if store.observe(Arc::clone(&observer)).is_err() {
         return Ok(env.error_tuple(atoms::too_many_subscriptions()));
     }
-    subscriptions.push(subscription.clone());
+    subscriptions.push(Box::new(subscription.clone()));
     drop(subscriptions);
     *observed = Some(Observed { store, observer });
     drop(observed);

@@ -18,10 +18,8 @@ use crate::atoms;
 use crate::codec::Misuse;
 use crate::erts::{self, Raw, RawEnv, ResourceRef};
 use crate::order;
-use crate::scan;
 use crate::store::{Codec, HANDLE, Store};
 use crate::submit::{self, Form, Shape};
-use crate::subscription;
 use crate::{database, durable};
 use parking_lot::Mutex;
 use rustler::types::atom::Atom;
@@ -62,7 +60,7 @@ pub(crate) fn renew_resources() {
     let stores: Vec<Arc<Store>> = open.iter().map(|open| Arc::clone(&open.store)).collect();
     // Look-ups of handles wait for this lock, and the ends of subscriptions wait for writers.
     drop(open);
-    stores.iter().for_each(|store| subscription::end_all(store));
+    stores.iter().for_each(|store| store.end_subscriptions());
 }
 
 /// An atom's term as a word.
@@ -322,7 +320,7 @@ fn close<'a>(env: Env<'a>, handle: Term<'a>) -> Term<'a> {
     store.close();
     NAMES.remove(word(store.name));
     drop(open);
-    subscription::end_all(store);
+    store.end_subscriptions();
     if store.database_number().is_none() && !store.is_durable() {
         // Here, on a dirty scheduler, and not when some process collects the last handle.
         store.table().clear();
@@ -402,7 +400,7 @@ fn counts<'a>(env: Env<'a>, handle: Term<'a>) -> Term<'a> {
 fn sweep<'a>(env: Env<'a>, table: Term<'a>, work_max: usize) -> Term<'a> {
     // SAFETY: both belong to this call, which runs on a normal scheduler.
     match unsafe { open_one(env.as_c_arg(), table.as_c_arg()) } {
-        Ok(store) if scan::has_large_shards(store) => Misuse::Dirty.term(env),
+        Ok(store) if store.has_large_shards() => Misuse::Dirty.term(env),
         Ok(store) => sweep_some(env, store, work_max),
         Err(misuse) => misuse.term(env),
     }

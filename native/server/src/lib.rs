@@ -41,6 +41,7 @@ mod server;
 mod shared;
 mod slow_log;
 mod spread;
+mod start_error;
 mod statistics;
 #[cfg(test)]
 mod tests;
@@ -58,3 +59,4 @@ pub use node_log::{Level, Sink, set_log_sink};
 pub use options::{NotSet, OptionInfo};
 pub use server::*;
 pub use spread::{SpreadQueue, spread_messages};
+pub use start_error::StartError;

@@ -16,12 +16,12 @@ use crate::password::Secret;
 use crate::poller::{self, Poller};
 use crate::sending;
 use crate::shared::{LoopPart, Shared};
+use crate::start_error::StartError;
 use crate::statistics::LoopStatistics;
 use crate::watching::Watching;
 use crate::{Backend, Config, LoopBalance};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use std::collections::hash_map::RandomState;
-use std::fmt;
 use std::hash::BuildHasher;
 use std::io;
 use std::net::SocketAddr;
@@ -34,18 +34,6 @@ use todana_resp::Topic;
 /// With `select`, the number of descriptors that the process needs for other purposes than
 /// connections.
 const SELECT_RESERVE: usize = 64;
-
-/// Why a server did not start: one sentence for the operator.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StartError(pub String);
-
-impl fmt::Display for StartError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for StartError {}
 
 /// A running server. Dropping it stops it.
 #[derive(Debug)]

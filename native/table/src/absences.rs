@@ -211,8 +211,8 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use crate::keyspace::Keyspace;
-    use crate::limits::Options;
     use crate::meta::Meta;
+    use crate::options::Options;
 
     use super::*;
 

@@ -21,6 +21,12 @@ pub(crate) fn check(raw: *mut u8, layout: Layout) -> Option<NonNull<u8>> {
     NonNull::new(raw).or_else(|| fail(layout))
 }
 
+/// Bytes that an allocation of `size` takes in memory: glibc's malloc adds 8 and rounds up to 16,
+/// and other allocators come close.
+pub(crate) fn allocated_bytes(size: usize) -> usize {
+    (size + 8).next_multiple_of(16).max(32)
+}
+
 #[cold]
 fn fail(layout: Layout) -> Option<NonNull<u8>> {
     if MUST_SUCCEED.load(Relaxed) {

@@ -44,9 +44,8 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed},
 };
 
-use crate::allocation;
+use crate::allocation::{self, allocated_bytes};
 use crate::copies;
-use crate::entry::allocated_bytes;
 
 /// Values of this length and more have a body. At this size one more allocation and one more cache
 /// miss cost next to nothing; below it a copy takes less than a microsecond.

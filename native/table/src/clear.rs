@@ -17,10 +17,10 @@ use hashbrown::HashTable;
 
 use crate::core::Core;
 use crate::entry::EntryBox;
-use crate::observers::EventKind;
+use crate::event::EventKind;
 use crate::reaper;
-use crate::shard::{NEVER_MS, Records, Shard, Shards};
-use crate::time::Time;
+use crate::shard::{Records, Shard, Shards};
+use crate::time::{NEVER_MS, Time};
 use crate::writer::Writer;
 
 impl Core {

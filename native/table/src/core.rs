@@ -10,23 +10,25 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
+use crate::abandonment::Abandonment;
 use crate::absences::Absences;
 use crate::allocation;
 use crate::body::capacity_for;
 use crate::budget::{Budget, Padded};
 use crate::counts::Counts;
 use crate::entry::VERSION_END;
-use crate::eviction::{Refusal, bytes_ceiling};
+use crate::event::Observers;
 use crate::hash::{KeyHash, ShardMap};
-use crate::limits::{Full, Gauge, Limits, LimitsRead, LiveLimits, Maximum, Options};
-use crate::observers::Observers;
+use crate::limits::{Full, Gauge, Limits, LimitsRead, LiveLimits, Maximum};
+use crate::options::Options;
 use crate::ordered::Ordered;
+use crate::overshoot::{Refusal, bytes_ceiling};
 use crate::range::KeyOrder;
 use crate::reaper;
 use crate::removals::Removals;
 use crate::reservation::{Reserved, ReservedRoom};
-use crate::shard::{NEVER_MS, Shard, Shards};
-use crate::snapshot::Abandonment;
+use crate::shard::{Shard, Shards};
+use crate::time::NEVER_MS;
 
 const SHARDS_DEFAULT: usize = 4_096;
 /// The number of shards of a small table.

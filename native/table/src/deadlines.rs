@@ -34,7 +34,7 @@
 use std::cmp::Ordering;
 
 use crate::heap::Heap;
-use crate::shard::NEVER_MS;
+use crate::time::NEVER_MS;
 
 /// Lowest hash bits in a fragment. Few in unit tests, so that entries share fragments.
 const LOW_BITS: u32 = if cfg!(test) { 1 } else { 17 };

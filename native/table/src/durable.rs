@@ -24,8 +24,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::core::Core;
 use crate::locked::Locked;
-use crate::shard::{NEVER_MS, Records};
+use crate::shard::Records;
 use crate::table::Table;
+use crate::time::NEVER_MS;
 
 impl Table {
     /// Whether the records change only by a log ([`Options::durable`](crate::Options::durable)).

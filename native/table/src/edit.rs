@@ -424,7 +424,8 @@ mod tests {
     use super::*;
     use crate::copies::under_locks;
     use crate::keyspace::Keyspace;
-    use crate::limits::{Limits, Options, WhenFull};
+    use crate::limits::{Limits, WhenFull};
+    use crate::options::Options;
     use crate::table::Table;
 
     const NOW_MS: u64 = 1;

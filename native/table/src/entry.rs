@@ -61,7 +61,7 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed},
 };
 
-use crate::allocation;
+use crate::allocation::{self, allocated_bytes};
 use crate::body::{BODY_BYTES_MIN, Body, body_bytes};
 use crate::copies;
 use crate::kind::{Kind, Stored, WrongKind};
@@ -160,12 +160,6 @@ pub(crate) fn bytes_for(key_len: usize, value_len: usize, meta: &Meta) -> usize 
 /// Bytes that an entry counts for if its value is in a body that takes `body_bytes`.
 pub(crate) fn bytes_with_body(key_len: usize, body_bytes: usize, meta: &Meta) -> usize {
     allocated_bytes(key_offset(tag_of(key_len, 0, true, meta)) + key_len) + body_bytes
-}
-
-/// Bytes that an allocation of `size` takes in memory: glibc's malloc adds 8 and rounds up to 16,
-/// and other allocators come close.
-pub(crate) fn allocated_bytes(size: usize) -> usize {
-    (size + 8).next_multiple_of(16).max(32)
 }
 
 /// The address that the allocator returned: the tag replaced by the sign extension of bit 47.

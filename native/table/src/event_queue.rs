@@ -20,7 +20,7 @@ use std::fmt;
 
 use parking_lot::Mutex;
 
-use crate::observers::{Event, EventKind};
+use crate::event::{Event, EventKind};
 
 /// Bytes of an event beside its key.
 const HEADER_BYTES: usize = 13;

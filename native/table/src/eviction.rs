@@ -20,6 +20,9 @@
 //! their own evictions free in any case ([`UNREFUSED_BYTES`]) are never refused, so that a lowered
 //! limit does not stop them.
 //!
+//! [`overshoot_bytes`]: crate::overshoot::overshoot_bytes
+//! [`UNREFUSED_BYTES`]: crate::overshoot::UNREFUSED_BYTES
+//!
 //! If there is much to evict, a sample of sixteen yields four entries under one lock: which of them
 //! goes first no longer matters, and this costs a quarter.
 
@@ -28,6 +31,7 @@ use std::sync::Arc;
 
 use crate::core::{Change, Core};
 use crate::entry::{EntryBox, FREQUENCY_MAX};
+use crate::overshoot::{EVICTIONS_MAX, Refusal};
 use crate::readers::Locked;
 use crate::reaper;
 use crate::shard::{Records, Shards};
@@ -39,33 +43,10 @@ const SAMPLE: usize = 16;
 const SAMPLE_SHARDS_MAX: usize = 1_024;
 /// Consecutive samples without a victim after which making room is left to the next write.
 const FAILURES_MAX: u32 = 8;
-/// Entries that one call evicts in addition to as many as its writes added.
-const EVICTIONS_MAX: i64 = 256;
 /// Entries that a call evicts one per sample; after them it takes [`VICTIMS`] per sample.
 const EVICTIONS_CHOSEN: i64 = 8;
 /// Entries that a sample yields if there are many to evict.
 const VICTIMS: usize = 4;
-/// A write that adds no more than this is not refused while room is made: the evictions of one call
-/// free this many bytes even if all entries have the minimum size.
-const UNREFUSED_BYTES: i64 = EVICTIONS_MAX * 32;
-/// Bytes by which a table with a small limit may exceed it temporarily.
-const OVERSHOOT_BYTES_MIN: i64 = 8 * 1024 * 1024;
-
-/// Bytes by which large values may exceed a limit until room is made for them: a sixteenth of the
-/// limit, or 8 MiB if that is more.
-pub(crate) fn overshoot_bytes(bytes_max: i64) -> i64 {
-    (bytes_max / 16).max(OVERSHOOT_BYTES_MIN)
-}
-
-/// The number of bytes up to which a write that adds `added_bytes` may go, if eviction enforces the
-/// limit.
-pub(crate) fn bytes_ceiling(bytes_max: i64, added_bytes: i64) -> i64 {
-    match added_bytes {
-        ..=UNREFUSED_BYTES => i64::MAX,
-        _ => bytes_max.saturating_add(overshoot_bytes(bytes_max)),
-    }
-}
-
 /// The entry to evict.
 struct Victim {
     shard: usize,
@@ -92,13 +73,6 @@ impl Written {
         grown.add(self.grown);
         Written { first_version: self.first_version, last_version, now_ms, grown }
     }
-}
-
-/// The limit that refused a write: the table's own, or that of the shared budget.
-#[derive(Clone, Copy)]
-pub(crate) enum Refusal {
-    Own,
-    Shared,
 }
 
 /// The table that gives up the victim.

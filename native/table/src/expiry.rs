@@ -15,7 +15,8 @@ use crate::entry::EntryBox;
 use crate::hash::KeyHash;
 use crate::prefetch;
 use crate::reaper;
-use crate::shard::{NEVER_MS, Records, Shards};
+use crate::shard::{Records, Shards};
+use crate::time::NEVER_MS;
 use crate::writer::{Removal, Writer};
 
 /// Deadlines processed while a shard is locked.
@@ -294,8 +295,9 @@ mod tests {
     use proptest::test_runner::FileFailurePersistence;
 
     use crate::keyspace::Keyspace;
-    use crate::limits::{Limits, Options};
+    use crate::limits::Limits;
     use crate::meta::Meta;
+    use crate::options::Options;
     use crate::shard::Shard;
     use crate::table::Table;
 

@@ -75,9 +75,10 @@ mod tests {
     use crate::edit::Edit;
     use crate::entry::{Entry, Shared};
     use crate::keyspace::Keyspace;
-    use crate::limits::{Limits, Options};
+    use crate::limits::Limits;
     use crate::locked_key::{LockedKey, Prepared};
     use crate::meta::Meta;
+    use crate::options::Options;
     use crate::reservation::shared_entry_bytes;
     use crate::table::{Table, Written};
 

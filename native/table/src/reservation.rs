@@ -25,10 +25,10 @@ use std::sync::atomic::{
 use crate::body::{BODY_BYTES_MIN, capacity_for};
 use crate::core::{Change, Core};
 use crate::entry::{self, VERSION_END};
-use crate::eviction::{Refusal, bytes_ceiling};
 use crate::lent;
 use crate::limits::{Full, Gauge, LimitsRead};
 use crate::meta::Meta;
+use crate::overshoot::{Refusal, bytes_ceiling};
 
 /// Room is reserved only while a table has this many versions left. Everything that is written
 /// between a reservation and the writes that it is for takes far fewer (at a hundred million

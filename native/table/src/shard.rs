@@ -12,15 +12,12 @@ use crate::budget::Padded;
 use crate::deadlines::Deadlines;
 use crate::entry::{Entry, EntryBox};
 use crate::hash::KeyHash;
+use crate::index_hint::Hint;
 use crate::limits::Gauge;
-use crate::prefetch::Hint;
+use crate::preserved::PreservedShard;
 use crate::readers::{Biased, Locked, LockedToRead};
 use crate::short;
-use crate::snapshot::PreservedShard;
-use crate::time::Time;
-
-/// An expiry that never comes.
-pub(crate) const NEVER_MS: u64 = u64::MAX;
+use crate::time::{NEVER_MS, Time};
 
 /// Capacity of a shard's first index (32 buckets, 312 bytes). Smaller ones would soon be outgrown,
 /// and the blocks they leave are too small for most entries: at 100,000 entries that costs more

@@ -46,17 +46,16 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{
-    AtomicU64,
-    Ordering::{Relaxed, SeqCst},
-};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::vec;
 
 use hashbrown::{HashTable, hash_table};
 
+use crate::abandonment::DONE;
 use crate::core::Core;
 use crate::entry::{Alias, Entry, EntryBox};
 use crate::limits::Maximum;
+use crate::preserved::{PreservedEntries, PreservedShard};
 use crate::reaper;
 use crate::shard::Records;
 use crate::table::Table;
@@ -64,131 +63,6 @@ use crate::table::Table;
 /// The part of a limit that a snapshot may keep in a table that evicts: one half. Eviction
 /// considers only the bytes of live entries, so it could not free what is kept.
 const PRESERVED_SHARE: i64 = 2;
-
-/// A preserved shard that a snapshot has not finished visiting.
-pub(crate) struct PreservedShard {
-    /// The snapshot.
-    number: u32,
-    entries: PreservedEntries,
-    /// Entries up to this version were present.
-    version: u64,
-    /// Whether the shard was cleared since: what is in its index now is younger.
-    cleared: bool,
-    /// Whether the snapshot has taken the entries to visit them.
-    visited: bool,
-    /// Bytes of `entries` that are in memory only because of the snapshot, as counted.
-    entries_bytes: i64,
-    /// Bytes of `limbo`.
-    limbo_bytes: i64,
-    /// Entries removed from the index (and perhaps some younger ones).
-    limbo: Limbo,
-    /// What an earlier snapshot, which was abandoned for this one, is visiting.
-    earlier: Option<Box<PreservedShard>>,
-}
-
-/// All entries that were present.
-enum PreservedEntries {
-    /// Each entry is in the index or in limbo.
-    Copied(Vec<Alias>),
-    /// The index as it was.
-    Whole(HashTable<EntryBox>),
-}
-
-#[derive(Default)]
-struct Limbo {
-    entries: Vec<EntryBox>,
-    /// The index that was current when the shard was cleared.
-    index: HashTable<EntryBox>,
-}
-
-impl PreservedShard {
-    /// Records a shard's entries for a snapshot; none has a version higher than `version`.
-    fn of(number: u32, index: &HashTable<EntryBox>, version: u64) -> PreservedShard {
-        let bytes = index.len() * size_of::<Alias>();
-        let entries = PreservedEntries::Copied(index.iter().map(EntryBox::alias).collect());
-        PreservedShard::new(number, entries, version, false, bytes as i64)
-    }
-
-    fn new(
-        number: u32,
-        entries: PreservedEntries,
-        version: u64,
-        cleared: bool,
-        entries_bytes: i64,
-    ) -> PreservedShard {
-        let (limbo, earlier) = (Limbo::default(), None);
-        let (visited, limbo_bytes) = (false, 0);
-        PreservedShard {
-            number,
-            entries,
-            version,
-            cleared,
-            visited,
-            entries_bytes,
-            limbo_bytes,
-            limbo,
-            earlier,
-        }
-    }
-
-    /// Bytes in memory only because of the snapshot.
-    pub(crate) fn bytes(&self) -> i64 {
-        self.entries_bytes + self.limbo_bytes
-    }
-
-    /// Keeps an entry that left the index if the snapshot needs it, and returns it otherwise.
-    pub(crate) fn retire(&mut self, entry: EntryBox) -> Option<EntryBox> {
-        if !self.needs(&entry.entry()) {
-            return Some(entry);
-        }
-        self.limbo_bytes += entry.entry().bytes() as i64;
-        self.limbo.entries.push(entry);
-        None
-    }
-
-    /// Whether the snapshot may need an entry of the shard, so that it must not be freed or
-    /// changed. An earlier snapshot needs no entry of the index that this one does not need.
-    pub(crate) fn needs(&self, entry: &Entry<'_>) -> bool {
-        !self.cleared && entry.version() <= self.version
-    }
-
-    /// Keeps the index of a shard that is cleared, whose entries have this many bytes, and returns
-    /// it if all of it is younger.
-    pub(crate) fn retire_all(
-        &mut self,
-        index: HashTable<EntryBox>,
-        bytes: i64,
-    ) -> HashTable<EntryBox> {
-        if std::mem::replace(&mut self.cleared, true) {
-            return index;
-        }
-        self.limbo_bytes += bytes;
-        self.limbo.index = index;
-        HashTable::new()
-    }
-
-    /// Takes over what left the index for a later snapshot, which has ended.
-    fn inherit(&mut self, later: &mut PreservedShard) {
-        if self.cleared {
-            // All of it is younger.
-            return;
-        }
-        self.limbo_bytes += std::mem::take(&mut later.limbo_bytes);
-        let Limbo { entries, index } = std::mem::take(&mut later.limbo);
-        self.limbo.entries.extend(entries);
-        self.limbo.index = index;
-        self.cleared = later.cleared;
-    }
-
-    /// Releases everything. The caller corrects the counts.
-    pub(crate) fn dispose(self) {
-        if let PreservedEntries::Whole(index) = self.entries {
-            reaper::dispose(index);
-        }
-        reaper::dispose(self.limbo.index);
-        reaper::dispose(self.limbo.entries);
-    }
-}
 
 /// A point in time of one table.
 ///
@@ -338,43 +212,6 @@ impl Core {
             || self.budget.as_ref().is_some_and(|budget| {
                 beyond(budget.bytes.load(Relaxed), all_preserved, budget.limit())
             })
-    }
-}
-
-/// The sweeper's remaining work on the snapshot that was abandoned last: its number, and the next
-/// shard.
-pub(crate) struct Abandonment(AtomicU64);
-
-#[derive(Clone, Copy)]
-struct Left {
-    word: u64,
-    shard: usize,
-}
-
-/// The next shard when there is nothing to do.
-const DONE: usize = u32::MAX as usize;
-
-impl Default for Abandonment {
-    fn default() -> Abandonment {
-        Abandonment(AtomicU64::new(DONE as u64))
-    }
-}
-
-impl Abandonment {
-    fn begin(&self, number: u32) {
-        self.0.store(u64::from(number) << u32::BITS, SeqCst);
-    }
-
-    fn left(&self) -> Option<Left> {
-        let word = self.0.load(SeqCst);
-        let shard = word as u32 as usize;
-        (shard != DONE).then_some(Left { word, shard })
-    }
-
-    /// Records how far a call came, unless another snapshot was abandoned meanwhile.
-    fn go_on(&self, left: Left, shard: usize) {
-        let word = left.word - left.shard as u64 + shard as u64;
-        let _ = self.0.compare_exchange(left.word, word, SeqCst, SeqCst);
     }
 }
 

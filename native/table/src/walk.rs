@@ -11,6 +11,7 @@
 
 use std::collections::BinaryHeap;
 
+use crate::copied_keys::CopiedKeys;
 use crate::core::Core;
 use crate::entry::Entry;
 use crate::keyspace::Keyspace;
@@ -29,9 +30,6 @@ const SHARD_KEYS_MAX: usize = 1_024;
 /// Entries of shards that a step examines before it takes what it has, which is nothing if all of
 /// them have expired.
 const SHARD_ENTRIES_MAX: usize = 8_192;
-/// Keys are copied until they have this many bytes.
-const COPIED_BYTES_MAX: usize = 64 * 1024;
-
 /// Reads single shards of a table.
 pub(crate) trait ReadShard {
     /// The prefetcher for the look-ups of a walk.
@@ -44,44 +42,6 @@ pub(crate) trait ReadShard {
         now_ms: u64,
         read: impl FnOnce(&Records) -> R,
     ) -> Option<R>;
-}
-
-/// Keys to be looked up, as they were copied.
-#[derive(Default)]
-pub(crate) struct CopiedKeys {
-    bytes: Vec<u8>,
-    /// Where each key ends.
-    ends: Vec<usize>,
-}
-
-impl CopiedKeys {
-    pub(crate) fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    /// Whether there are `most` keys, or fewer but long ones.
-    pub(crate) fn is_full(&self, most: usize) -> bool {
-        self.len() >= most || self.bytes.len() >= COPIED_BYTES_MAX
-    }
-
-    pub(crate) fn get(&self, at: usize) -> &[u8] {
-        let start = if at == 0 { 0 } else { self.ends[at - 1] };
-        &self.bytes[start..self.ends[at]]
-    }
-
-    pub(crate) fn last(&self) -> Option<&[u8]> {
-        Some(self.get(self.len().checked_sub(1)?))
-    }
-
-    pub(crate) fn push(&mut self, key: &[u8]) {
-        self.bytes.extend_from_slice(key);
-        self.ends.push(self.bytes.len());
-    }
-
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.ends.clear();
-    }
 }
 
 /// The rest of a walk.

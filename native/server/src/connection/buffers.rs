@@ -1,24 +1,18 @@
 //! The buffers that a connection keeps between turns, and how they are freed.
 
+use super::outgoing::NO_SIGNAL;
 use super::{CARRY_BYTES_MAX, Connection, INPUT_BYTES, LARGE_BYTES, Turn};
 use crate::clock::Clock;
 use crate::door::Door;
 use crate::statistics::LoopStatistics;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::RecvFlags;
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::Ordering::Relaxed;
 use todana_protocol::Splice;
 
 /// A loop's output buffer that grew beyond this is freed after the turn.
 const OUTPUT_BYTES_KEPT: usize = 1 << 20;
-
-/// A disconnected client causes an error of `send`, never a signal. On Apple's systems this is an
-/// option of the socket; see [`crate::listener::prepare`].
-#[cfg(not(target_vendor = "apple"))]
-pub(crate) const NO_SIGNAL: SendFlags = SendFlags::NOSIGNAL;
-#[cfg(target_vendor = "apple")]
-pub(crate) const NO_SIGNAL: SendFlags = SendFlags::empty();
 
 impl<D: Door> Connection<D> {
     /// Keeps the bytes after `consumed` in the loop's buffer for the next turn.

@@ -11,7 +11,8 @@ mod pushes;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use buffers::{NO_SIGNAL, shut_down};
+pub(crate) use buffers::shut_down;
+pub(crate) use outgoing::NO_SIGNAL;
 
 use crate::Config;
 use crate::balance::Activity;

@@ -8,15 +8,20 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use rustix::net::{SendAncillaryBuffer, sendmsg};
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use todana_protocol::Splice;
-
-use super::NO_SIGNAL;
 
 /// Maximum bytes of one system call: other clients wait while it copies.
 const SEND_BYTES_MAX: usize = 1 << 20;
 /// Maximum pieces of one system call.
 const SEND_PIECES_MAX: usize = 64;
+
+/// A disconnected client causes an error of `send`, never a signal. On Apple's systems this is an
+/// option of the socket; see [`crate::listener::prepare`].
+#[cfg(not(target_vendor = "apple"))]
+pub(crate) const NO_SIGNAL: SendFlags = SendFlags::NOSIGNAL;
+#[cfg(target_vendor = "apple")]
+pub(crate) const NO_SIGNAL: SendFlags = SendFlags::empty();
 
 /// Replies in order.
 #[derive(Debug, Default)]

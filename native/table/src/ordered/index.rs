@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use parking_lot::RwLock;
 
 use super::keys::Keys;
-use crate::walk::CopiedKeys;
+use crate::copied_keys::CopiedKeys;
 
 const LEAF_KEYS_MAX: usize = if cfg!(test) { 8 } else { 128 };
 const LEAF_BYTES_MAX: usize = if cfg!(test) { 256 } else { 8 * 1024 };

@@ -3,8 +3,8 @@
 use std::ops::Bound as End;
 
 use super::{Ordered, sort_key};
+use crate::copied_keys::CopiedKeys;
 use crate::range::{Bound, Comparison, KeyRange, Walk};
-use crate::walk::CopiedKeys;
 
 /// Keys copied at once.
 const COPY_KEYS_MAX: usize = 128;
