@@ -82,5 +82,6 @@ prep_stop(State) ->
 
 -spec stop(term()) -> ok.
 stop(_State) ->
+    ok = todana_name_scopes:stop(),
     ok = todana_data_dir_open:close(),
     todana_pid_file:remove().

@@ -7,6 +7,7 @@
 %%     |- todana_tables         opens and closes tables
 %%     |- todana_sweeper        frees expired records
 %%     |- todana_flight_1..8    choose the process that computes a missing key
+%%     |- todana_name_watcher_1..8  free the names of processes that end
 %%     |- todana_durable_sup    the log of durable databases, with `data_dir'
 %%     |- todana_listener       the server, if an address is configured
 %%     |- todana_http           the port for monitors, with `listen_http'
@@ -55,8 +56,8 @@ init(Options) ->
             start => {todana_sweeper, start_link, [IntervalMs]}
         }
         | lists:append([
-            flights(), durable(Options), listener(Options), http(Options),
-            log_events(), control(Options)
+            flights(), name_watchers(), durable(Options), listener(Options),
+            http(Options), log_events(), control(Options)
         ])
     ],
     {ok, {Flags, Children}}.
@@ -73,6 +74,13 @@ flights() ->
     [
         #{id => Name, start => {todana_flight, start_link, [Name]}}
      || Name <- todana_flight:names()
+    ].
+
+-spec name_watchers() -> [supervisor:child_spec()].
+name_watchers() ->
+    [
+        #{id => Name, start => {todana_name_watcher, start_link, [Number]}}
+     || {Number, Name} <- lists:enumerate(todana_name_watcher:watchers())
     ].
 
 %% Before the listener, whose server looks for the log when it starts.

@@ -69,7 +69,7 @@ is_ours({Module, _, _, _}) ->
         todana_many, todana_pages, todana_ranges,
         todana_fetch, todana_commit, todana_update, todana_transaction,
         todana_dump, todana_durable, todana_tables,
-        todana_subscription, todana_cluster
+        todana_subscription, todana_cluster, todana_names
     ]).
 
 -doc "What `erl_error` prints for a raised `badarg`.".
@@ -162,6 +162,12 @@ text(not_a_pair) -> "contains an element that is not {Key, Value}";
 text({not_a_function, Arity}) ->
     io_lib:format("not a function of arity ~b", [Arity]);
 text(not_an_atom) -> "not an atom";
+text(no_such_scope) ->
+    "no scope of this name: todana_names:start_scope/2 starts one";
+text(not_a_name) -> "not {Scope, Name}";
+text(not_a_pid) -> "not a pid";
+text(not_a_local_process) -> "not a process of this node";
+text({not_one_of, Words}) -> ["not one of: ", commas(Words)];
 text(not_another_node) ->
     "not the name of another node, for example 'todana@10.0.0.2'";
 text(not_join_options) -> "options must be #{data_dir => Directory}";

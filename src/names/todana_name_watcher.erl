@@ -1,0 +1,215 @@
+%% Frees the names of processes that end.
+%%
+%% Each process that has a name is monitored by one of the processes in ?NAMES.
+%% None of them decides who gets a name, and nobody waits for them: a name is
+%% registered when its record is written, and the watcher is informed
+%% afterwards. Nothing is linked, so a watcher that ends takes no process along.
+%%
+%% A watcher that starts reads the records of its processes, of which the dead
+%% one cannot tell. It has its name before it reads, and who registers a name
+%% writes the record before it sends to that name: the watcher sees the record
+%% or gets the message.
+%%
+%% Messages about one name from several processes may arrive in another order
+%% than the writes. So what a message says of a name that was freed is compared
+%% with its record.
+-module(todana_name_watcher).
+-moduledoc false.
+-behaviour(gen_server).
+
+-export([watch/3, unwatch/3, forget/1, names/2, watchers/0, start_link/1]).
+-export([init/1, handle_continue/2]).
+-export([handle_call/3, handle_cast/2, handle_info/2]).
+
+-record(state, {
+    %% My place in ?NAMES.
+    number :: pos_integer(),
+    %% {{Pid, Scope, Name}}, ordered.
+    names :: ets:table(),
+    %% {Pid, Monitor}
+    monitors :: ets:table()
+}).
+
+-define(NAMES,
+    {todana_name_watcher_1, todana_name_watcher_2, todana_name_watcher_3,
+     todana_name_watcher_4, todana_name_watcher_5, todana_name_watcher_6,
+     todana_name_watcher_7, todana_name_watcher_8}
+).
+%% Names that are freed before other messages are handled.
+-define(FREED_PER_TURN, 1_000).
+
+-doc "A process has a name, whose record was written.".
+-spec watch(pid(), atom(), term()) -> ok.
+watch(Pid, Scope, Name) -> inform(Pid, {watch, Pid, Scope, Name}).
+
+-doc "A process has a name no more.".
+-spec unwatch(pid(), atom(), term()) -> ok.
+unwatch(Pid, Scope, Name) -> inform(Pid, {unwatch, Pid, Scope, Name}).
+
+-doc "The names of a scope, which was stopped, are gone.".
+-spec forget(atom()) -> ok.
+forget(Scope) ->
+    lists:foreach(
+        fun(Watcher) -> gen_server:cast(Watcher, {forget, Scope}) end,
+        watchers()
+    ).
+
+-doc "The names of a process, those that the caller has registered included.".
+-spec names(pid(), atom()) -> [term()].
+names(Pid, Scope) ->
+    gen_server:call(watcher(Pid), {names, Pid, Scope}, infinity).
+
+-spec watchers() -> [atom()].
+watchers() -> tuple_to_list(?NAMES).
+
+-spec start_link(pos_integer()) -> gen_server:start_ret().
+start_link(Number) ->
+    Name = element(Number, ?NAMES),
+    gen_server:start_link({local, Name}, ?MODULE, Number, []).
+
+%% A watcher that is being restarted reads the record.
+-spec inform(pid(), term()) -> ok.
+inform(Pid, Message) ->
+    try
+        watcher(Pid) ! Message,
+        ok
+    catch
+        error:badarg -> ok
+    end.
+
+-spec watcher(pid()) -> atom().
+watcher(Pid) -> element(number(Pid), ?NAMES).
+
+-spec number(pid()) -> pos_integer().
+number(Pid) -> 1 + erlang:phash2(Pid, tuple_size(?NAMES)).
+
+-spec init(pos_integer()) -> {ok, #state{}, {continue, read}}.
+init(Number) ->
+    State = #state{
+        number = Number,
+        names = ets:new(todana_names, [ordered_set, private]),
+        monitors = ets:new(todana_named, [set, private])
+    },
+    {ok, State, {continue, read}}.
+
+-spec handle_continue(read, #state{}) -> {noreply, #state{}}.
+handle_continue(read, State) ->
+    lists:foreach(
+        fun(Scope) -> read(Scope, State) end, todana_name_scopes:all()
+    ),
+    {noreply, State}.
+
+-spec read(atom(), #state{}) -> ok.
+read(Scope, #state{number = Number} = State) ->
+    Owned = in_table(Scope, fun todana_name_scopes:owned/1, []),
+    _ = [
+        add(Pid, Scope, Name, State)
+     || {Name, Pid} <- Owned, number(Pid) =:= Number
+    ],
+    ok.
+
+-spec handle_call({names, pid(), atom()}, gen_server:from(), #state{}) ->
+    {reply, [term()], #state{}}.
+handle_call({names, Pid, Scope}, _From, State) ->
+    {reply, [Name || {Of, Name} <- names_of(Pid, State), Of =:= Scope], State}.
+
+-spec handle_cast({forget, atom()}, #state{}) -> {noreply, #state{}}.
+handle_cast({forget, Scope}, #state{names = Names} = State) ->
+    %% The scope may have been started again.
+    _ = [
+        remove(Pid, Scope, Name, State)
+     || {{Pid, Of, Name}} <- ets:tab2list(Names),
+        Of =:= Scope,
+        not has(Pid, Scope, Name)
+    ],
+    {noreply, State}.
+
+-spec handle_info(term(), #state{}) -> {noreply, #state{}}.
+handle_info({watch, Pid, Scope, Name}, State) ->
+    ok = add(Pid, Scope, Name, State),
+    {noreply, State};
+handle_info({unwatch, Pid, Scope, Name}, State) ->
+    _ = has(Pid, Scope, Name) orelse remove(Pid, Scope, Name, State),
+    {noreply, State};
+handle_info({'DOWN', _Monitor, process, Pid, _Reason}, State) ->
+    free(Pid, State),
+    {noreply, State};
+handle_info({free, Pid}, State) ->
+    free(Pid, State),
+    {noreply, State};
+handle_info(_Other, State) ->
+    {noreply, State}.
+
+-spec add(pid(), atom(), term(), #state{}) -> ok.
+add(Pid, Scope, Name, #state{names = Names, monitors = Monitors}) ->
+    true = ets:insert(Names, {{Pid, Scope, Name}}),
+    case ets:member(Monitors, Pid) of
+        true -> ok;
+        false ->
+            true = ets:insert(Monitors, {Pid, monitor(process, Pid)}),
+            ok
+    end.
+
+-spec remove(pid(), atom(), term(), #state{}) -> ok.
+remove(Pid, Scope, Name, #state{names = Names, monitors = Monitors}) ->
+    true = ets:delete(Names, {Pid, Scope, Name}),
+    %% A number is less than any name of a scope.
+    case ets:next(Names, {Pid, 0, 0}) of
+        {Pid, _, _} ->
+            ok;
+        _ ->
+            case ets:take(Monitors, Pid) of
+                [{Pid, Monitor}] ->
+                    true = demonitor(Monitor, [flush]),
+                    ok;
+                [] ->
+                    ok
+            end
+    end.
+
+%% The names of a process that has ended, some in each turn.
+-spec free(pid(), #state{}) -> ok.
+free(Pid, #state{names = Names, monitors = Monitors}) ->
+    true = ets:delete(Monitors, Pid),
+    Some = [{{{Pid, '$1', '$2'}}, [], [{{'$1', '$2'}}]}],
+    case ets:select(Names, Some, ?FREED_PER_TURN) of
+        '$end_of_table' ->
+            ok;
+        {Owned, _} ->
+            lists:foreach(
+                fun({Scope, Name}) ->
+                    ok = free(Pid, Scope, Name),
+                    true = ets:delete(Names, {Pid, Scope, Name})
+                end,
+                Owned
+            ),
+            self() ! {free, Pid},
+            ok
+    end.
+
+-spec free(pid(), atom(), term()) -> ok.
+free(Pid, Scope, Name) ->
+    Free = fun(Table) -> todana_name_scopes:free(Table, Name) end,
+    _ = has(Pid, Scope, Name) andalso in_table(Scope, Free, freed),
+    ok.
+
+-spec names_of(pid(), #state{}) -> [{atom(), term()}].
+names_of(Pid, #state{names = Names}) ->
+    ets:select(Names, [{{{Pid, '$1', '$2'}}, [], [{{'$1', '$2'}}]}]).
+
+%% Whether the record of the name is of this process.
+-spec has(pid(), atom(), term()) -> boolean().
+has(Pid, Scope, Name) ->
+    Owner = fun(Table) -> todana_name_scopes:owner(Table, Name) end,
+    in_table(Scope, Owner, undefined) =:= Pid.
+
+%% The result of a function of the scope's table. Another process may stop the
+%% scope meanwhile.
+-spec in_table(atom(), fun((ets:table()) -> Result), Result) -> Result.
+in_table(Scope, Function, Otherwise) ->
+    case todana_name_scopes:table(Scope) of
+        none ->
+            Otherwise;
+        Table ->
+            try Function(Table) catch error:badarg -> Otherwise end
+    end.

@@ -1,0 +1,205 @@
+-module(todana_names).
+-moduledoc """
+Unique names for processes: any term is a name, and a process may have many.
+
+    ok = todana_names:start_scope(services, local).
+    {ok, _} = gen_server:start_link(
+        {via, todana_names, {services, {user, 7}}}, user_server, [], []).
+    gen_server:call({via, todana_names, {services, {user, 7}}}, hello).
+
+Names are in a scope. A `local` scope has names of processes of this node. A
+look-up reads a table and calls no process; nor does a registration wait for
+one. When a process ends, its names become free: a look-up never returns a
+process of this node that has ended, and such a name can be registered at once,
+also by a supervisor that restarts the process.
+
+The functions that a `via` tuple needs are those of `global`. With a scope that
+was not started, all functions but `start_scope/2` raise `badarg`.
+""".
+
+-export([start_scope/2, stop_scope/1, which_scopes/0]).
+-export([register_name/2, register_name/3, unregister_name/1]).
+-export([whereis_name/1, send/2]).
+-export([lookup/1, set_metadata/2]).
+-export([which_names/1, which_names/2, count/1]).
+
+-export_type([scope/0, class/0, name/0]).
+
+-type scope() :: atom().
+-doc "`local`: the names of processes of this node.".
+-type class() :: local.
+-doc "A scope, and the name in it.".
+-type name() :: {scope(), term()}.
+
+-doc """
+Starts a scope, which belongs to no process: it stays until `stop_scope/1`, or
+until the application stops. `ok` if it is there already.
+""".
+-spec start_scope(scope(), class()) -> ok.
+start_scope(Scope, local) when is_atom(Scope) ->
+    todana_name_scopes:start(Scope);
+start_scope(Scope, local = Class) ->
+    misuse(start_scope, [Scope, Class], 1, not_an_atom);
+start_scope(Scope, Class) ->
+    misuse(start_scope, [Scope, Class], 2, {not_one_of, [local]}).
+
+-doc "Stops a scope. Its names are gone; their processes go on.".
+-spec stop_scope(scope()) -> ok.
+stop_scope(Scope) ->
+    case todana_name_scopes:stop(Scope) of
+        ok -> todana_name_watcher:forget(Scope);
+        error -> misuse(stop_scope, [Scope], 1, no_such_scope)
+    end.
+
+-doc "The scopes that were started.".
+-spec which_scopes() -> [scope()].
+which_scopes() -> todana_name_scopes:all().
+
+-doc "`register_name/3` without metadata.".
+-spec register_name(name(), pid()) -> yes | no.
+register_name(FullName, Pid) ->
+    register_name([FullName, Pid], FullName, Pid, undefined).
+
+-doc """
+Gives a process a name, with a term about it that `lookup/1` returns. `no` if
+another process has the name, or this one. A name of a process of another node
+is misuse: `badarg`.
+""".
+-spec register_name(name(), pid(), Metadata :: term()) -> yes | no.
+register_name(FullName, Pid, Metadata) ->
+    register_name([FullName, Pid, Metadata], FullName, Pid, Metadata).
+
+-spec register_name([term()], name(), pid(), Metadata :: term()) -> yes | no.
+register_name(Arguments, {Scope, Name} = FullName, Pid, Metadata) when
+    is_pid(Pid), node(Pid) =:= node()
+->
+    Table = table(register_name, Arguments, Scope),
+    case todana_name_scopes:insert(Table, Name, Pid, Metadata) of
+        true ->
+            ok = todana_name_watcher:watch(Pid, Scope, Name),
+            yes;
+        false ->
+            case todana_name_scopes:free(Table, Name) of
+                freed -> register_name(Arguments, FullName, Pid, Metadata);
+                owned -> no
+            end
+    end;
+register_name(Arguments, {_, _}, Pid, _Metadata) when is_pid(Pid) ->
+    misuse(register_name, Arguments, 2, not_a_local_process);
+register_name(Arguments, {_, _}, _Pid, _Metadata) ->
+    misuse(register_name, Arguments, 2, not_a_pid);
+register_name(Arguments, _FullName, _Pid, _Metadata) ->
+    misuse(register_name, Arguments, 1, not_a_name).
+
+-doc "Frees a name, whichever process has it, if any.".
+-spec unregister_name(name()) -> ok.
+unregister_name({Scope, Name} = FullName) ->
+    Table = table(unregister_name, [FullName], Scope),
+    case todana_name_scopes:take(Table, Name) of
+        {ok, Pid} -> todana_name_watcher:unwatch(Pid, Scope, Name);
+        error -> ok
+    end;
+unregister_name(FullName) ->
+    misuse(unregister_name, [FullName], 1, not_a_name).
+
+-doc "The process that has the name.".
+-spec whereis_name(name()) -> pid() | undefined.
+whereis_name({Scope, Name} = FullName) ->
+    Table = table(whereis_name, [FullName], Scope),
+    case todana_name_scopes:owner(Table, Name) of
+        undefined ->
+            undefined;
+        Pid ->
+            case is_process_alive(Pid) of
+                true -> Pid;
+                false -> undefined
+            end
+    end;
+whereis_name(FullName) ->
+    misuse(whereis_name, [FullName], 1, not_a_name).
+
+-doc """
+Sends a message to the process that has the name, and returns the process. As
+with `global`, the caller exits with `{badarg, {Name, Message}}` if there is
+none.
+""".
+-spec send(name(), term()) -> pid().
+send(FullName, Message) ->
+    case whereis_name(FullName) of
+        undefined ->
+            exit({badarg, {FullName, Message}});
+        Pid ->
+            Pid ! Message,
+            Pid
+    end.
+
+-doc """
+The process that has the name, and the metadata, which is `undefined` if it was
+registered without any.
+""".
+-spec lookup(name()) -> {ok, pid(), Metadata :: term()} | error.
+lookup({Scope, Name} = FullName) ->
+    maybe
+        Table = table(lookup, [FullName], Scope),
+        {ok, {_, Pid, Metadata}} ?= todana_name_scopes:record(Table, Name),
+        true ?= is_process_alive(Pid),
+        {ok, Pid, Metadata}
+    else
+        _ -> error
+    end;
+lookup(FullName) ->
+    misuse(lookup, [FullName], 1, not_a_name).
+
+-doc """
+Changes the metadata of a name; `error` if no process has it. If another process
+gets the name at this moment, the metadata may be changed for that one.
+""".
+-spec set_metadata(name(), Metadata :: term()) -> ok | error.
+set_metadata({Scope, Name} = FullName, Metadata) ->
+    Table = table(set_metadata, [FullName, Metadata], Scope),
+    Pid = todana_name_scopes:owner(Table, Name),
+    IsOwned = Pid =/= undefined andalso is_process_alive(Pid),
+    case IsOwned andalso todana_name_scopes:annotate(Table, Name, Metadata) of
+        true -> ok;
+        false -> error
+    end;
+set_metadata(FullName, Metadata) ->
+    misuse(set_metadata, [FullName, Metadata], 1, not_a_name).
+
+-doc """
+All names of a scope, in no order. Names that are registered or become free
+meanwhile may be among them or not.
+""".
+-spec which_names(scope()) -> [Name :: term()].
+which_names(Scope) ->
+    Owned = todana_name_scopes:owned(table(which_names, [Scope], Scope)),
+    [Name || {Name, Pid} <- Owned, is_process_alive(Pid)].
+
+-doc """
+The names of a process, in no order: all that the caller has registered, and
+those that other processes had registered and freed a moment before.
+""".
+-spec which_names(scope(), pid()) -> [Name :: term()].
+which_names(Scope, Pid) when is_pid(Pid), node(Pid) =:= node() ->
+    _ = table(which_names, [Scope, Pid], Scope),
+    todana_name_watcher:names(Pid, Scope);
+which_names(Scope, Pid) ->
+    misuse(which_names, [Scope, Pid], 2, not_a_local_process).
+
+-doc """
+How many names there are. Those of processes that ended a moment ago may be
+counted.
+""".
+-spec count(scope()) -> non_neg_integer().
+count(Scope) -> ets:info(table(count, [Scope], Scope), size).
+
+-spec table(atom(), [term()], term()) -> ets:table().
+table(Function, Arguments, Scope) ->
+    case todana_name_scopes:table(Scope) of
+        none -> misuse(Function, Arguments, 1, no_such_scope);
+        Table -> Table
+    end.
+
+-spec misuse(atom(), [term()], pos_integer(), term()) -> no_return().
+misuse(Function, Arguments, Number, Cause) ->
+    todana_error:raise(?MODULE, Function, Arguments, {badarg, Number, Cause}).

@@ -1,0 +1,385 @@
+%% Unique names for processes of this node: `todana_names' with local scopes.
+-module(todana_names_tests).
+
+-include_lib("eunit/include/eunit.hrl").
+
+-export([init/1, handle_call/3, handle_cast/2]).
+
+names_test_() ->
+    {setup, fun start/0, fun stop/1, [
+        {foreach, fun open/0, fun close/1, [
+            fun(_) -> {Title, Test} end
+         || {Title, Test} <- [
+                {"any term is a name, once", fun any_term/0},
+                {"a process has many names", fun many_names/0},
+                {"scopes do not share names", fun scopes/0},
+                {"metadata", fun metadata/0},
+                {"via", fun via/0},
+                {"a supervisor restarts a named process", fun supervised/0},
+                {"a process that has ended has no name", fun ended/0},
+                {"a name is freed without a look-up", fun freed/0},
+                {"a later owner keeps the name", fun later_owner/0},
+                {"unregistered and registered again", fun again/0},
+                {"a scope that is stopped", fun stopped_scope/0},
+                {"misuse", fun misuse/0},
+                {"one of many gets a name", fun one_winner/0},
+                {"a watcher that ends", {timeout, 60, fun dead_watchers/0}},
+                {"many names of one process", {timeout, 60, fun thousands/0}}
+            ]
+        ]},
+        {"the application is restarted", fun restart/0}
+    ]}.
+
+start() ->
+    {ok, Started} = application:ensure_all_started(todana),
+    Started.
+
+stop(Started) ->
+    [ok = application:stop(Application) || Application <- Started].
+
+open() ->
+    [ok = todana_names:start_scope(Scope, local) || Scope <- [services, other]].
+
+close(_) ->
+    [
+        ok = todana_names:stop_scope(Scope)
+     || Scope <- todana_names:which_scopes()
+    ].
+
+any_term() ->
+    Pid = spawn_waiting(),
+    Names = [
+        a, 1, 1.0, <<"a">>, "a", {user, 7}, #{a => [b]}, self(), make_ref()
+    ],
+    [
+        begin
+            ?assertEqual(undefined, todana_names:whereis_name(Name)),
+            ?assertEqual(yes, todana_names:register_name(Name, Pid)),
+            ?assertEqual(Pid, todana_names:whereis_name(Name)),
+            ?assertEqual(no, todana_names:register_name(Name, self())),
+            ?assertEqual(no, todana_names:register_name(Name, Pid))
+        end
+     || Name <- [{services, Term} || Term <- Names]
+    ],
+    ?assertEqual(length(Names), todana_names:count(services)),
+    Found = todana_names:which_names(services),
+    ?assertEqual({[], []}, {Names -- Found, Found -- Names}),
+    stop_process(Pid).
+
+many_names() ->
+    Pid = spawn_waiting(),
+    [yes = todana_names:register_name({services, N}, Pid) || N <- [1, 2, 3]],
+    yes = todana_names:register_name({other, 4}, Pid),
+    yes = todana_names:register_name({services, mine}, self()),
+    Names = fun() -> lists:sort(todana_names:which_names(services, Pid)) end,
+    ?assertEqual([1, 2, 3], Names()),
+    ?assertEqual([4], todana_names:which_names(other, Pid)),
+    ?assertEqual([mine], todana_names:which_names(services, self())),
+    ok = todana_names:unregister_name({services, 2}),
+    ?assertEqual([1, 3], Names()),
+    stop_process(Pid),
+    ?assertEqual([mine], todana_names:which_names(services)),
+    ?assertEqual([], todana_names:which_names(services, Pid)).
+
+scopes() ->
+    ?assertEqual([other, services], lists:sort(todana_names:which_scopes())),
+    yes = todana_names:register_name({services, a}, self()),
+    ?assertEqual(undefined, todana_names:whereis_name({other, a})),
+    yes = todana_names:register_name({other, a}, self()),
+    ok = todana_names:unregister_name({services, a}),
+    ?assertEqual(self(), todana_names:whereis_name({other, a})).
+
+metadata() ->
+    ?assertEqual(error, todana_names:lookup({services, a})),
+    yes = todana_names:register_name({services, a}, self(), #{weight => 1}),
+    yes = todana_names:register_name({services, b}, self()),
+    First = {ok, self(), #{weight => 1}},
+    ?assertEqual(First, todana_names:lookup({services, a})),
+    ?assertEqual({ok, self(), undefined}, todana_names:lookup({services, b})),
+    ?assertEqual(ok, todana_names:set_metadata({services, b}, {x, y})),
+    ?assertEqual({ok, self(), {x, y}}, todana_names:lookup({services, b})),
+    ?assertEqual(self(), todana_names:whereis_name({services, b})),
+    ?assertEqual(error, todana_names:set_metadata({services, c}, 1)),
+    Pid = spawn_waiting(),
+    yes = todana_names:register_name({services, d}, Pid, 1),
+    stop_process(Pid),
+    ?assertEqual(error, todana_names:set_metadata({services, d}, 2)),
+    ?assertEqual(error, todana_names:lookup({services, d})).
+
+via() ->
+    Name = {via, todana_names, {services, {user, 7}}},
+    {ok, Pid} = gen_server:start_link(Name, ?MODULE, [], []),
+    ?assertEqual(hello, gen_server:call(Name, hello)),
+    ?assertEqual(
+        {error, {already_started, Pid}},
+        gen_server:start_link(Name, ?MODULE, [], [])
+    ),
+    ok = gen_server:stop(Name),
+    ?assertExit({noproc, _}, gen_server:call(Name, hello)),
+    ?assertExit(
+        {badarg, {{services, {user, 7}}, hello}},
+        todana_names:send({services, {user, 7}}, hello)
+    ),
+    yes = todana_names:register_name({services, me}, self()),
+    ?assertEqual(self(), todana_names:send({services, me}, hello)),
+    receive hello -> ok end.
+
+%% The supervisor registers the name anew, before any watcher has freed it.
+supervised() ->
+    Watchers = todana_name_watcher:watchers(),
+    Name = {services, supervised},
+    {ok, Supervisor} = supervisor:start_link(?MODULE, {supervisor, Name}),
+    [ok = sys:suspend(Watcher) || Watcher <- Watchers],
+    try
+        lists:foreach(
+            fun(_) ->
+                Pid = todana_names:whereis_name(Name),
+                Monitor = monitor(process, Pid),
+                exit(Pid, kill),
+                receive {'DOWN', Monitor, _, _, _} -> ok end,
+                _ = supervisor:which_children(Supervisor),
+                Next = todana_names:whereis_name(Name),
+                ?assert(is_pid(Next)),
+                ?assertNotEqual(Pid, Next)
+            end,
+            lists:seq(1, 5)
+        )
+    after
+        [ok = sys:resume(Watcher) || Watcher <- Watchers]
+    end,
+    Last = todana_names:whereis_name(Name),
+    settle(),
+    ?assertEqual(Last, todana_names:whereis_name(Name)),
+    ?assertEqual([supervised], todana_names:which_names(services, Last)),
+    unlink(Supervisor),
+    Down = monitor(process, Supervisor),
+    exit(Supervisor, shutdown),
+    receive {'DOWN', Down, _, _, _} -> ok end.
+
+ended() ->
+    Pid = spawn_waiting(),
+    yes = todana_names:register_name({services, a}, Pid),
+    stop_process(Pid),
+    ?assertEqual(undefined, todana_names:whereis_name({services, a})),
+    ?assertEqual(yes, todana_names:register_name({services, a}, self())),
+    %% A process that has ended may be given a name, and does not keep it.
+    yes = todana_names:register_name({services, b}, Pid),
+    ?assertEqual(undefined, todana_names:whereis_name({services, b})),
+    wait(fun() -> todana_names:count(services) =:= 1 end).
+
+freed() ->
+    Pids = [spawn_waiting() || _ <- lists:seq(1, 100)],
+    [yes = todana_names:register_name({services, Pid}, Pid) || Pid <- Pids],
+    ?assertEqual(100, todana_names:count(services)),
+    [stop_process(Pid) || Pid <- Pids],
+    wait(fun() -> todana_names:count(services) =:= 0 end).
+
+later_owner() ->
+    Watchers = todana_name_watcher:watchers(),
+    Pid = spawn_waiting(),
+    yes = todana_names:register_name({services, a}, Pid),
+    [ok = sys:suspend(Watcher) || Watcher <- Watchers],
+    stop_process(Pid),
+    yes = todana_names:register_name({services, a}, self()),
+    [ok = sys:resume(Watcher) || Watcher <- Watchers],
+    settle(),
+    ?assertEqual(self(), todana_names:whereis_name({services, a})).
+
+%% Messages of several processes about one name may arrive in any order.
+again() ->
+    Pid = spawn_waiting(),
+    Name = {services, a},
+    yes = todana_names:register_name(Name, Pid),
+    ok = todana_names:unregister_name(Name),
+    yes = todana_names:register_name(Name, Pid),
+    %% As if another process had unregistered it before.
+    ok = todana_name_watcher:unwatch(Pid, services, a),
+    ?assertEqual([a], todana_names:which_names(services, Pid)),
+    stop_process(Pid),
+    wait(fun() -> todana_names:count(services) =:= 0 end),
+    ?assertEqual(ok, todana_names:unregister_name(Name)).
+
+stopped_scope() ->
+    Pid = spawn_waiting(),
+    yes = todana_names:register_name({services, a}, Pid),
+    yes = todana_names:register_name({other, a}, Pid),
+    ok = todana_names:stop_scope(services),
+    ?assertError(badarg, todana_names:whereis_name({services, a})),
+    ?assertEqual([other], todana_names:which_scopes()),
+    ok = todana_names:start_scope(services, local),
+    ?assertEqual(undefined, todana_names:whereis_name({services, a})),
+    ?assertEqual([], todana_names:which_names(services, Pid)),
+    yes = todana_names:register_name({services, a}, Pid),
+    ?assertEqual([a], todana_names:which_names(services, Pid)),
+    stop_process(Pid),
+    Counts = fun() -> [todana_names:count(It) || It <- [services, other]] end,
+    wait(fun() -> Counts() =:= [0, 0] end).
+
+misuse() ->
+    ok = todana_names:start_scope(services, local),
+    No = {none, a},
+    [
+        ?assertError(badarg, apply(todana_names, Function, Arguments))
+     || {Function, Arguments} <- [
+            {start_scope, ["services", local]},
+            {start_scope, [services, global]},
+            {stop_scope, [none]},
+            {register_name, [No, self()]},
+            {register_name, [a, self()]},
+            {register_name, [{services, a}, a]},
+            {register_name, [No, self(), 1]},
+            {unregister_name, [No]},
+            {unregister_name, [a]},
+            {whereis_name, [No]},
+            {whereis_name, [a]},
+            {send, [No, hello]},
+            {lookup, [No]},
+            {set_metadata, [No, 1]},
+            {which_names, [none]},
+            {which_names, [none, self()]},
+            {which_names, [services, a]},
+            {count, [none]}
+        ]
+    ],
+    try todana_names:whereis_name(No)
+    catch
+        error:badarg:Stack ->
+            Text = todana_error:format_error(badarg, Stack),
+            ?assertMatch(#{1 := _}, Text),
+            #{1 := Sentence} = Text,
+            ?assertMatch("no scope of this name" ++ _, lists:flatten(Sentence))
+    end,
+    ?assertEqual([], todana_names:which_names(services)).
+
+one_winner() ->
+    lists:foreach(
+        fun(Name) ->
+            Self = self(),
+            Go = make_ref(),
+            Pids = [
+                spawn_link(fun() ->
+                    receive Go -> ok end,
+                    Full = {services, Name},
+                    Self ! {self(), todana_names:register_name(Full, self())},
+                    receive Go -> ok end
+                end)
+             || _ <- lists:seq(1, 8)
+            ],
+            [Pid ! Go || Pid <- Pids],
+            Answers = [
+                receive {Pid, Answer} -> {Answer, Pid} end || Pid <- Pids
+            ],
+            [Winner] = [Pid || {yes, Pid} <- Answers],
+            ?assertEqual(Winner, todana_names:whereis_name({services, Name})),
+            [Pid ! Go || Pid <- Pids]
+        end,
+        lists:seq(1, 200)
+    ).
+
+%% Watchers are killed while names come and go. No process ends for that, and no
+%% name stays.
+dead_watchers() ->
+    Self = self(),
+    Stayers = [spawn_waiting() || _ <- lists:seq(1, 50)],
+    [yes = todana_names:register_name({services, Pid}, Pid) || Pid <- Stayers],
+    Workers = [
+        spawn_link(fun() ->
+            [
+                begin
+                    Pid = spawn_waiting(),
+                    yes = todana_names:register_name({services, {N, Pid}}, Pid),
+                    stop_process(Pid)
+                end
+             || N <- lists:seq(1, 300)
+            ],
+            Self ! {done, self()}
+        end)
+     || _ <- lists:seq(1, 4)
+    ],
+    %% The supervisor bears 20 in 10 seconds.
+    [
+        begin
+            kill(lists:nth(Number, todana_name_watcher:watchers())),
+            timer:sleep(20)
+        end
+     || Number <- lists:seq(1, 8)
+    ],
+    [receive {done, Worker} -> ok end || Worker <- Workers],
+    wait(fun() -> todana_names:count(services) =:= 50 end),
+    settle(),
+    ?assertEqual(
+        lists:sort(Stayers), lists:sort(todana_names:which_names(services))
+    ),
+    [?assert(is_process_alive(Pid)) || Pid <- Stayers],
+    [
+        ?assertEqual([Pid], todana_names:which_names(services, Pid))
+     || Pid <- Stayers
+    ],
+    [stop_process(Pid) || Pid <- Stayers],
+    wait(fun() -> todana_names:count(services) =:= 0 end).
+
+%% More than a watcher frees in a turn.
+thousands() ->
+    Pid = spawn_waiting(),
+    Names = [{services, N} || N <- lists:seq(1, 3_001)],
+    [yes = todana_names:register_name(Name, Pid) || Name <- Names],
+    ?assertEqual(3_001, length(todana_names:which_names(services, Pid))),
+    stop_process(Pid),
+    ?assertEqual([], todana_names:which_names(services)),
+    wait(fun() -> todana_names:count(services) =:= 0 end).
+
+restart() ->
+    ok = todana_names:start_scope(services, local),
+    yes = todana_names:register_name({services, a}, self()),
+    ok = application:stop(todana),
+    ?assertError(badarg, todana_names:whereis_name({services, a})),
+    ok = application:start(todana),
+    ?assertEqual([], todana_names:which_scopes()),
+    ok = todana_names:start_scope(services, local),
+    ?assertEqual([], todana_names:which_names(services)),
+    ok = todana_names:stop_scope(services).
+
+%% A process with a name, and its supervisor.
+init({supervisor, Name}) ->
+    Via = {via, todana_names, Name},
+    Start = {gen_server, start_link, [Via, ?MODULE, [], []]},
+    {ok, {#{intensity => 10}, [#{id => child, start => Start}]}};
+init([]) ->
+    {ok, none}.
+
+handle_call(Request, _From, State) -> {reply, Request, State}.
+
+handle_cast(_Request, State) -> {noreply, State}.
+
+spawn_waiting() ->
+    spawn(fun() -> receive stop -> ok end end).
+
+stop_process(Pid) ->
+    Monitor = monitor(process, Pid),
+    Pid ! stop,
+    receive {'DOWN', Monitor, process, Pid, _} -> ok end.
+
+kill(Watcher) ->
+    Pid = whereis(Watcher),
+    exit(Pid, kill),
+    wait(fun() ->
+        Now = whereis(Watcher),
+        is_pid(Now) andalso Now =/= Pid
+    end).
+
+%% Each watcher has handled what it had been sent, and what that leads to.
+settle() ->
+    [
+        begin
+            wait(fun() -> is_pid(whereis(Watcher)) end),
+            _ = sys:get_state(Watcher, infinity),
+            _ = sys:get_state(Watcher, infinity)
+        end
+     || Watcher <- todana_name_watcher:watchers()
+    ].
+
+wait(Condition) ->
+    case Condition() of
+        true -> ok;
+        false -> timer:sleep(5), wait(Condition)
+    end.
