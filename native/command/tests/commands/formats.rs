@@ -1,8 +1,9 @@
 //! The formats of the log: which commands each has, and their bytes.
 //!
 //! The files `formats/N.txt` have commands that format N added, as the last version wrote them that
-//! knew no later format: the bytes, and what they mean. They never change, except for new names of
-//! variants and fields in their second column.
+//! knew no later format: the bytes, and what they mean. Their lines never change, except for new
+//! names of variants and fields in their second column; the file of a format that no release has
+//! gets new lines.
 
 use todana_command::testing::{Dice, numbers};
 use todana_command::{Command, FORMAT_MAX, FORMAT_MIN, Scratch};
