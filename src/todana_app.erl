@@ -29,6 +29,7 @@ start(_Type, _Arguments) ->
 
 -spec start(todana_config:options()) -> {ok, pid()} | {error, term()}.
 start(#{databases := Databases} = Options) ->
+    ok = todana_name_scopes:stop(),
     case todana_sup:start_link(Options) of
         {ok, Supervisor} ->
             ok = todana_kyoto_database:log_remarks(Databases),

@@ -21,6 +21,7 @@ names_test_() ->
                 {"a later owner keeps the name", fun later_owner/0},
                 {"unregistered and registered again", fun again/0},
                 {"a scope that is stopped", fun stopped_scope/0},
+                {"a scope is stopped and started meanwhile", fun stops/0},
                 {"misuse", fun misuse/0},
                 {"one of many gets a name", fun one_winner/0},
                 {"a watcher that ends", {timeout, 60, fun dead_watchers/0}},
@@ -62,9 +63,25 @@ any_term() ->
      || Name <- [{services, Term} || Term <- Names]
     ],
     ?assertEqual(length(Names), todana_names:count(services)),
-    Found = todana_names:which_names(services),
-    ?assertEqual({[], []}, {Names -- Found, Found -- Names}),
-    stop_process(Pid).
+    [
+        ?assertEqual({[], []}, {Names -- Found, Found -- Names})
+     || Found <- [
+            todana_names:which_names(services),
+            todana_names:which_names(services, Pid)
+        ]
+    ],
+    %% 1 and 1.0 are two names.
+    ok = todana_names:unregister_name({services, 1}),
+    ?assertEqual(Pid, todana_names:whereis_name({services, 1.0})),
+    ?assertEqual(
+        {[], []},
+        begin
+            Left = todana_names:which_names(services, Pid),
+            {(Names -- [1]) -- Left, Left -- (Names -- [1])}
+        end
+    ),
+    stop_process(Pid),
+    wait(fun() -> todana_names:count(services) =:= 0 end).
 
 many_names() ->
     Pid = spawn_waiting(),
@@ -78,8 +95,8 @@ many_names() ->
     ok = todana_names:unregister_name({services, 2}),
     ?assertEqual([1, 3], Names()),
     stop_process(Pid),
-    ?assertEqual([mine], todana_names:which_names(services)),
-    ?assertEqual([], todana_names:which_names(services, Pid)).
+    ?assertEqual([], todana_names:which_names(services, Pid)),
+    wait(fun() -> todana_names:which_names(services) =:= [mine] end).
 
 scopes() ->
     ?assertEqual([other, services], lists:sort(todana_names:which_scopes())),
@@ -195,6 +212,11 @@ again() ->
     %% As if another process had unregistered it before.
     ok = todana_name_watcher:unwatch(Pid, services, a),
     ?assertEqual([a], todana_names:which_names(services, Pid)),
+    ok = todana_names:unregister_name(Name),
+    %% As if the message about the registration had come late.
+    ok = todana_name_watcher:watch(Pid, services, a),
+    ?assertEqual([], todana_names:which_names(services, Pid)),
+    yes = todana_names:register_name(Name, Pid),
     stop_process(Pid),
     wait(fun() -> todana_names:count(services) =:= 0 end),
     ?assertEqual(ok, todana_names:unregister_name(Name)).
@@ -215,6 +237,46 @@ stopped_scope() ->
     Counts = fun() -> [todana_names:count(It) || It <- [services, other]] end,
     wait(fun() -> Counts() =:= [0, 0] end).
 
+%% A process that uses a scope while others stop it gets a result, or an error
+%% with a sentence; and no table is left.
+stops() ->
+    Tables = fun() ->
+        Sup = whereis(todana_sup),
+        length([T || T <- ets:all(), ets:info(T, owner) =:= Sup])
+    end,
+    Before = Tables(),
+    Workers = [
+        spawn_monitor(fun() -> repeat(2_000, Work) end)
+     || Work <- [
+            fun() -> todana_names:start_scope(often, local) end,
+            fun() -> todana_names:stop_scope(often) end,
+            fun() -> todana_names:stop_scope(often) end,
+            fun() -> todana_names:register_name({often, a}, self()) end,
+            fun() -> todana_names:unregister_name({often, a}) end,
+            fun() -> todana_names:which_names(often, self()) end,
+            fun() -> todana_names:count(often) end
+        ]
+    ],
+    [
+        receive {'DOWN', Monitor, process, Pid, Reason} ->
+            ?assertEqual(normal, Reason)
+        end
+     || {Pid, Monitor} <- Workers
+    ],
+    ok = todana_names:start_scope(often, local),
+    ok = todana_names:stop_scope(often),
+    ?assertEqual(Before, Tables()).
+
+repeat(0, _Work) ->
+    ok;
+repeat(Times, Work) ->
+    try Work()
+    catch
+        error:badarg:Stack ->
+            #{1 := _} = todana_error:format_error(badarg, Stack)
+    end,
+    repeat(Times - 1, Work).
+
 misuse() ->
     ok = todana_names:start_scope(services, local),
     No = {none, a},
@@ -228,6 +290,8 @@ misuse() ->
             {register_name, [a, self()]},
             {register_name, [{services, a}, a]},
             {register_name, [No, self(), 1]},
+            {register_name, [{services, a}, remote()]},
+            {which_names, [services, remote()]},
             {unregister_name, [No]},
             {unregister_name, [a]},
             {whereis_name, [No]},
@@ -325,19 +389,41 @@ thousands() ->
     [yes = todana_names:register_name(Name, Pid) || Name <- Names],
     ?assertEqual(3_001, length(todana_names:which_names(services, Pid))),
     stop_process(Pid),
-    ?assertEqual([], todana_names:which_names(services)),
-    wait(fun() -> todana_names:count(services) =:= 0 end).
+    ?assertEqual([], todana_names:which_names(services, Pid)),
+    wait(fun() -> todana_names:which_names(services) =:= [] end).
 
 restart() ->
     ok = todana_names:start_scope(services, local),
     yes = todana_names:register_name({services, a}, self()),
     ok = application:stop(todana),
     ?assertError(badarg, todana_names:whereis_name({services, a})),
+    try todana_names:start_scope(services, local)
+    catch
+        error:badarg:Stack ->
+            #{1 := Sentence} = todana_error:format_error(badarg, Stack),
+            ?assertEqual(
+                "the application todana is not running",
+                lists:flatten(Sentence)
+            )
+    end,
     ok = application:start(todana),
     ?assertEqual([], todana_names:which_scopes()),
     ok = todana_names:start_scope(services, local),
     ?assertEqual([], todana_names:which_names(services)),
+    %% Nothing calls the application's stop function here.
+    Master = application_controller:get_master(todana),
+    Monitor = monitor(process, Master),
+    exit(Master, kill),
+    receive {'DOWN', Monitor, process, Master, killed} -> ok end,
+    wait(fun() -> whereis(todana_sup) =:= undefined end),
+    wait(fun() -> application:start(todana) =:= ok end),
+    ok = todana_names:start_scope(services, local),
+    yes = todana_names:register_name({services, a}, self()),
     ok = todana_names:stop_scope(services).
+
+remote() ->
+    %% A process of another node, in the external term format.
+    binary_to_term(<<131, 88, 100, 0, 5, "a@b.c", 1:32, 0:32, 7:32>>).
 
 %% A process with a name, and its supervisor.
 init({supervisor, Name}) ->

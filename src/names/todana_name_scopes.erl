@@ -1,7 +1,8 @@
 %% The scopes of names: an ETS table for each.
 %%
-%% The tables belong to the supervisor of the application, which creates them
-%% itself: no process that may die on its own owns a name.
+%% The tables belong to the supervisor of the application, which creates and
+%% deletes them itself: no process that may die on its own owns a name, and a
+%% start and a stop never run at once.
 %%
 %% {Name, Process, Metadata} is the record of a name. A name is registered by an
 %% insertion that fails if there is a record, so no process has to decide. A
@@ -11,53 +12,81 @@
 -moduledoc false.
 
 -export([start/1, stop/1, stop/0, all/0, table/1]).
--export([insert/4, take/2, owner/2, record/2, annotate/3, free/2, owned/1]).
+-export([insert/4, take/2, owner/2, record/2, annotate/3, free/2]).
+-export([names/1, names/2, fold/3]).
 %% Run by the supervisor.
--export([create/1]).
+-export([create/1, delete/1]).
 
 -type scope() :: atom().
 -type named() :: {Name :: term(), pid(), Metadata :: term()}.
 
 -define(KEY(Scope), {?MODULE, Scope}).
+%% Names that are copied at once.
+-define(PAGE, 1_000).
 
 -doc "Starts a scope, unless it is there.".
--spec start(scope()) -> ok.
+-spec start(scope()) -> ok | {error, not_running}.
 start(Scope) ->
-    %% `ignore' leaves no child behind.
-    {ok, undefined} = supervisor:start_child(todana_sup, #{
-        id => {?MODULE, Scope, make_ref()},
-        start => {?MODULE, create, [Scope]},
-        restart => temporary
-    }),
-    ok.
-
--doc "Creates the table of a scope, which the caller owns, unless it is there.".
--spec create(scope()) -> ignore.
-create(Scope) ->
-    case table(Scope) of
-        none ->
-            Table = ets:new(todana_names, [
-                public, {read_concurrency, true}, {write_concurrency, auto}
-            ]),
-            persistent_term:put(?KEY(Scope), Table),
-            ignore;
-        _Table ->
-            ignore
+    case is_there(Scope) of
+        true -> ok;
+        false -> in_supervisor(create, Scope)
     end.
 
 -doc "Stops a scope.".
 -spec stop(term()) -> ok | error.
 stop(Scope) ->
-    Table = table(Scope),
-    case Table =/= none andalso persistent_term:erase(?KEY(Scope)) of
-        true ->
-            true = ets:delete(Table),
-            ok;
-        false ->
-            error
+    case is_there(Scope) andalso in_supervisor(delete, Scope) of
+        ok -> ok;
+        _ -> error
     end.
 
--doc "Stops all scopes, because the application stops, which has their tables.".
+%% A child whose start returns `ignore', and that is temporary, leaves nothing
+%% in the supervisor.
+-spec in_supervisor(create | delete, scope()) -> ok | {error, not_running}.
+in_supervisor(Function, Scope) ->
+    Child = #{
+        id => {?MODULE, make_ref()},
+        start => {?MODULE, Function, [Scope]},
+        restart => temporary
+    },
+    try supervisor:start_child(todana_sup, Child) of
+        {ok, undefined} -> ok
+    catch
+        exit:{_, {gen_server, call, _}} -> {error, not_running}
+    end.
+
+-spec create(scope()) -> ignore.
+create(Scope) ->
+    case is_there(Scope) of
+        true ->
+            ignore;
+        false ->
+            Table = ets:new(todana_names, [
+                public, {read_concurrency, true}, {write_concurrency, auto}
+            ]),
+            persistent_term:put(?KEY(Scope), Table),
+            ignore
+    end.
+
+-spec delete(scope()) -> ignore.
+delete(Scope) ->
+    case is_there(Scope) of
+        true ->
+            Table = table(Scope),
+            true = persistent_term:erase(?KEY(Scope)),
+            true = ets:delete(Table),
+            ignore;
+        false ->
+            ignore
+    end.
+
+%% A table has ended with its supervisor, and what names it may be left.
+-spec is_there(term()) -> boolean().
+is_there(Scope) ->
+    Table = table(Scope),
+    Table =/= none andalso ets:info(Table, size) =/= undefined.
+
+-doc "Forgets all scopes. Their tables have ended with the application.".
 -spec stop() -> ok.
 stop() ->
     lists:foreach(fun(Scope) -> persistent_term:erase(?KEY(Scope)) end, all()).
@@ -111,12 +140,37 @@ free(Table, Name) ->
                     owned;
                 false ->
                     true = ets:delete_object(Table, Record),
-                    freed
+                    %% It stays if its metadata was changed meanwhile.
+                    free(Table, Name)
             end;
         [] ->
             freed
     end.
 
--doc "The names of a table with their processes.".
--spec owned(ets:table()) -> [{Name :: term(), pid()}].
-owned(Table) -> ets:select(Table, [{{'$1', '$2', '_'}, [], [{{'$1', '$2'}}]}]).
+-doc "All names of a table.".
+-spec names(ets:table()) -> [Name :: term()].
+names(Table) -> ets:select(Table, [{{'$1', '_', '_'}, [], ['$1']}]).
+
+-doc "The names of a process, by a look at all.".
+-spec names(ets:table(), pid()) -> [Name :: term()].
+names(Table, Pid) -> ets:select(Table, [{{'$1', Pid, '_'}, [], ['$1']}]).
+
+-doc "A function of each name and its process, with some in memory at a time.".
+-spec fold(fun((Name :: term(), pid(), Acc) -> Acc), Acc, ets:table()) -> Acc.
+fold(Function, Acc, Table) ->
+    true = ets:safe_fixtable(Table, true),
+    try
+        All = [{{'$1', '$2', '_'}, [], [{{'$1', '$2'}}]}],
+        fold_pages(Function, Acc, ets:select(Table, All, ?PAGE))
+    after
+        ets:safe_fixtable(Table, false)
+    end.
+
+-spec fold_pages(fun((term(), pid(), Acc) -> Acc), Acc, term()) -> Acc.
+fold_pages(_Function, Acc, '$end_of_table') ->
+    Acc;
+fold_pages(Function, Acc, {Owned, Continuation}) ->
+    Next = lists:foldl(
+        fun({Name, Pid}, Sum) -> Function(Name, Pid, Sum) end, Acc, Owned
+    ),
+    fold_pages(Function, Next, ets:select(Continuation)).

@@ -11,8 +11,7 @@
 %% or gets the message.
 %%
 %% Messages about one name from several processes may arrive in another order
-%% than the writes. So what a message says of a name that was freed is compared
-%% with its record.
+%% than the writes. So what a message says is compared with the record.
 -module(todana_name_watcher).
 -moduledoc false.
 -behaviour(gen_server).
@@ -24,8 +23,10 @@
 -record(state, {
     %% My place in ?NAMES.
     number :: pos_integer(),
-    %% {{Pid, Scope, Name}}, ordered.
+    %% {{Pid, Number}, Scope, Name}, ordered.
     names :: ets:table(),
+    %% {{Pid, Scope, Name}, Number}. Not ordered: 1 and 1.0 are two names.
+    numbers :: ets:table(),
     %% {Pid, Monitor}
     monitors :: ets:table()
 }).
@@ -35,8 +36,8 @@
      todana_name_watcher_4, todana_name_watcher_5, todana_name_watcher_6,
      todana_name_watcher_7, todana_name_watcher_8}
 ).
-%% Names that are freed before other messages are handled.
--define(FREED_PER_TURN, 1_000).
+%% Names that are copied at once, and freed before other messages are handled.
+-define(PAGE, 1_000).
 
 -doc "A process has a name, whose record was written.".
 -spec watch(pid(), atom(), term()) -> ok.
@@ -54,10 +55,17 @@ forget(Scope) ->
         watchers()
     ).
 
--doc "The names of a process, those that the caller has registered included.".
--spec names(pid(), atom()) -> [term()].
+-doc """
+The names of a process, those that the caller has registered included; `error`
+if the watcher is being restarted.
+""".
+-spec names(pid(), atom()) -> {ok, [term()]} | error.
 names(Pid, Scope) ->
-    gen_server:call(watcher(Pid), {names, Pid, Scope}, infinity).
+    try
+        {ok, gen_server:call(watcher(Pid), {names, Pid, Scope}, infinity)}
+    catch
+        exit:{_, {gen_server, call, _}} -> error
+    end.
 
 -spec watchers() -> [atom()].
 watchers() -> tuple_to_list(?NAMES).
@@ -88,6 +96,7 @@ init(Number) ->
     State = #state{
         number = Number,
         names = ets:new(todana_names, [ordered_set, private]),
+        numbers = ets:new(todana_name_numbers, [set, private]),
         monitors = ets:new(todana_named, [set, private])
     },
     {ok, State, {continue, read}}.
@@ -101,32 +110,45 @@ handle_continue(read, State) ->
 
 -spec read(atom(), #state{}) -> ok.
 read(Scope, #state{number = Number} = State) ->
-    Owned = in_table(Scope, fun todana_name_scopes:owned/1, []),
-    _ = [
-        add(Pid, Scope, Name, State)
-     || {Name, Pid} <- Owned, number(Pid) =:= Number
-    ],
-    ok.
+    Add = fun(Name, Pid, ok) ->
+        case number(Pid) of
+            Number -> add(Pid, Scope, Name, State);
+            _ -> ok
+        end
+    end,
+    Read = fun(Table) -> todana_name_scopes:fold(Add, ok, Table) end,
+    in_table(Scope, Read, ok).
 
 -spec handle_call({names, pid(), atom()}, gen_server:from(), #state{}) ->
     {reply, [term()], #state{}}.
-handle_call({names, Pid, Scope}, _From, State) ->
-    {reply, [Name || {Of, Name} <- names_of(Pid, State), Of =:= Scope], State}.
+handle_call({names, Pid, Scope}, _From, #state{names = Names} = State) ->
+    Of = [{{{Pid, '_'}, '$1', '$2'}, [{'=:=', '$1', {const, Scope}}], ['$2']}],
+    {reply, ets:select(Names, Of), State}.
 
 -spec handle_cast({forget, atom()}, #state{}) -> {noreply, #state{}}.
 handle_cast({forget, Scope}, #state{names = Names} = State) ->
-    %% The scope may have been started again.
+    Of = [{
+        {{'$1', '_'}, '$2', '$3'},
+        [{'=:=', '$2', {const, Scope}}],
+        [{{'$1', '$3'}}]
+    }],
+    ok = forget(Scope, ets:select(Names, Of, ?PAGE), State),
+    {noreply, State}.
+
+%% The scope may have been started again.
+-spec forget(atom(), term(), #state{}) -> ok.
+forget(_Scope, '$end_of_table', _State) ->
+    ok;
+forget(Scope, {Owned, Continuation}, State) ->
     _ = [
         remove(Pid, Scope, Name, State)
-     || {{Pid, Of, Name}} <- ets:tab2list(Names),
-        Of =:= Scope,
-        not has(Pid, Scope, Name)
+     || {Pid, Name} <- Owned, not has(Pid, Scope, Name)
     ],
-    {noreply, State}.
+    forget(Scope, ets:select(Continuation), State).
 
 -spec handle_info(term(), #state{}) -> {noreply, #state{}}.
 handle_info({watch, Pid, Scope, Name}, State) ->
-    ok = add(Pid, Scope, Name, State),
+    _ = has(Pid, Scope, Name) andalso add(Pid, Scope, Name, State),
     {noreply, State};
 handle_info({unwatch, Pid, Scope, Name}, State) ->
     _ = has(Pid, Scope, Name) orelse remove(Pid, Scope, Name, State),
@@ -141,45 +163,50 @@ handle_info(_Other, State) ->
     {noreply, State}.
 
 -spec add(pid(), atom(), term(), #state{}) -> ok.
-add(Pid, Scope, Name, #state{names = Names, monitors = Monitors}) ->
-    true = ets:insert(Names, {{Pid, Scope, Name}}),
-    case ets:member(Monitors, Pid) of
-        true -> ok;
+add(Pid, Scope, Name, #state{names = Names, monitors = Monitors} = State) ->
+    Number = erlang:unique_integer([monotonic]),
+    case ets:insert_new(State#state.numbers, {{Pid, Scope, Name}, Number}) of
+        true ->
+            true = ets:insert(Names, {{Pid, Number}, Scope, Name}),
+            _ = ets:member(Monitors, Pid) orelse
+                ets:insert(Monitors, {Pid, monitor(process, Pid)}),
+            ok;
         false ->
-            true = ets:insert(Monitors, {Pid, monitor(process, Pid)}),
             ok
     end.
 
 -spec remove(pid(), atom(), term(), #state{}) -> ok.
-remove(Pid, Scope, Name, #state{names = Names, monitors = Monitors}) ->
-    true = ets:delete(Names, {Pid, Scope, Name}),
-    %% A number is less than any name of a scope.
-    case ets:next(Names, {Pid, 0, 0}) of
-        {Pid, _, _} ->
+remove(Pid, Scope, Name, #state{names = Names, monitors = Monitors} = State) ->
+    case ets:take(State#state.numbers, {Pid, Scope, Name}) of
+        [{_, Number}] -> true = ets:delete(Names, {Pid, Number});
+        [] -> true
+    end,
+    %% An atom is more than any number.
+    case ets:prev(Names, {Pid, last}) of
+        {Pid, _} ->
             ok;
         _ ->
-            case ets:take(Monitors, Pid) of
-                [{Pid, Monitor}] ->
-                    true = demonitor(Monitor, [flush]),
-                    ok;
-                [] ->
-                    ok
-            end
+            _ = [
+                demonitor(Monitor, [flush])
+             || {_, Monitor} <- ets:take(Monitors, Pid)
+            ],
+            ok
     end.
 
 %% The names of a process that has ended, some in each turn.
 -spec free(pid(), #state{}) -> ok.
-free(Pid, #state{names = Names, monitors = Monitors}) ->
-    true = ets:delete(Monitors, Pid),
-    Some = [{{{Pid, '$1', '$2'}}, [], [{{'$1', '$2'}}]}],
-    case ets:select(Names, Some, ?FREED_PER_TURN) of
+free(Pid, #state{names = Names, numbers = Numbers} = State) ->
+    true = ets:delete(State#state.monitors, Pid),
+    Some = [{{{Pid, '$1'}, '$2', '$3'}, [], ['$_']}],
+    case ets:select(Names, Some, ?PAGE) of
         '$end_of_table' ->
             ok;
         {Owned, _} ->
             lists:foreach(
-                fun({Scope, Name}) ->
+                fun({Key, Scope, Name}) ->
                     ok = free(Pid, Scope, Name),
-                    true = ets:delete(Names, {Pid, Scope, Name})
+                    true = ets:delete(Names, Key),
+                    true = ets:delete(Numbers, {Pid, Scope, Name})
                 end,
                 Owned
             ),
@@ -192,10 +219,6 @@ free(Pid, Scope, Name) ->
     Free = fun(Table) -> todana_name_scopes:free(Table, Name) end,
     _ = has(Pid, Scope, Name) andalso in_table(Scope, Free, freed),
     ok.
-
--spec names_of(pid(), #state{}) -> [{atom(), term()}].
-names_of(Pid, #state{names = Names}) ->
-    ets:select(Names, [{{{Pid, '$1', '$2'}}, [], [{{'$1', '$2'}}]}]).
 
 %% Whether the record of the name is of this process.
 -spec has(pid(), atom(), term()) -> boolean().

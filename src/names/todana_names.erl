@@ -8,13 +8,13 @@ Unique names for processes: any term is a name, and a process may have many.
     gen_server:call({via, todana_names, {services, {user, 7}}}, hello).
 
 Names are in a scope. A `local` scope has names of processes of this node. A
-look-up reads a table and calls no process; nor does a registration wait for
-one. When a process ends, its names become free: a look-up never returns a
-process of this node that has ended, and such a name can be registered at once,
-also by a supervisor that restarts the process.
+look-up and a registration are work on a table, and call no process. When a
+process ends, its names become free: a look-up never returns a process that has
+ended, and such a name can be registered at once, also by a supervisor that
+restarts the process.
 
-The functions that a `via` tuple needs are those of `global`. With a scope that
-was not started, all functions but `start_scope/2` raise `badarg`.
+The functions that a `via` tuple needs are those of `global`. A scope that was
+not started is misuse: `badarg`.
 """.
 
 -export([start_scope/2, stop_scope/1, which_scopes/0]).
@@ -36,8 +36,11 @@ Starts a scope, which belongs to no process: it stays until `stop_scope/1`, or
 until the application stops. `ok` if it is there already.
 """.
 -spec start_scope(scope(), class()) -> ok.
-start_scope(Scope, local) when is_atom(Scope) ->
-    todana_name_scopes:start(Scope);
+start_scope(Scope, local = Class) when is_atom(Scope) ->
+    case todana_name_scopes:start(Scope) of
+        ok -> ok;
+        {error, Cause} -> misuse(start_scope, [Scope, Class], 1, Cause)
+    end;
 start_scope(Scope, local = Class) ->
     misuse(start_scope, [Scope, Class], 1, not_an_atom);
 start_scope(Scope, Class) ->
@@ -73,16 +76,20 @@ register_name(FullName, Pid, Metadata) ->
 register_name(Arguments, {Scope, Name} = FullName, Pid, Metadata) when
     is_pid(Pid), node(Pid) =:= node()
 ->
-    Table = table(register_name, Arguments, Scope),
-    case todana_name_scopes:insert(Table, Name, Pid, Metadata) of
-        true ->
+    Register = fun(Table) ->
+        case todana_name_scopes:insert(Table, Name, Pid, Metadata) of
+            true -> yes;
+            false -> todana_name_scopes:free(Table, Name)
+        end
+    end,
+    case in(register_name, Arguments, Scope, Register) of
+        yes ->
             ok = todana_name_watcher:watch(Pid, Scope, Name),
             yes;
-        false ->
-            case todana_name_scopes:free(Table, Name) of
-                freed -> register_name(Arguments, FullName, Pid, Metadata);
-                owned -> no
-            end
+        freed ->
+            register_name(Arguments, FullName, Pid, Metadata);
+        owned ->
+            no
     end;
 register_name(Arguments, {_, _}, Pid, _Metadata) when is_pid(Pid) ->
     misuse(register_name, Arguments, 2, not_a_local_process);
@@ -94,19 +101,22 @@ register_name(Arguments, _FullName, _Pid, _Metadata) ->
 -doc "Frees a name, whichever process has it, if any.".
 -spec unregister_name(name()) -> ok.
 unregister_name({Scope, Name} = FullName) ->
-    Table = table(unregister_name, [FullName], Scope),
-    case todana_name_scopes:take(Table, Name) of
+    Take = fun(Table) -> todana_name_scopes:take(Table, Name) end,
+    case in(unregister_name, [FullName], Scope, Take) of
         {ok, Pid} -> todana_name_watcher:unwatch(Pid, Scope, Name);
         error -> ok
     end;
 unregister_name(FullName) ->
     misuse(unregister_name, [FullName], 1, not_a_name).
 
--doc "The process that has the name.".
+-doc """
+The process that has the name. If it is ending, the caller waits until it has
+ended, as with `global`.
+""".
 -spec whereis_name(name()) -> pid() | undefined.
 whereis_name({Scope, Name} = FullName) ->
-    Table = table(whereis_name, [FullName], Scope),
-    case todana_name_scopes:owner(Table, Name) of
+    Owner = fun(Table) -> todana_name_scopes:owner(Table, Name) end,
+    case in(whereis_name, [FullName], Scope, Owner) of
         undefined ->
             undefined;
         Pid ->
@@ -139,9 +149,9 @@ registered without any.
 """.
 -spec lookup(name()) -> {ok, pid(), Metadata :: term()} | error.
 lookup({Scope, Name} = FullName) ->
+    Record = fun(Table) -> todana_name_scopes:record(Table, Name) end,
     maybe
-        Table = table(lookup, [FullName], Scope),
-        {ok, {_, Pid, Metadata}} ?= todana_name_scopes:record(Table, Name),
+        {ok, {_, Pid, Metadata}} ?= in(lookup, [FullName], Scope, Record),
         true ?= is_process_alive(Pid),
         {ok, Pid, Metadata}
     else
@@ -156,10 +166,12 @@ gets the name at this moment, the metadata may be changed for that one.
 """.
 -spec set_metadata(name(), Metadata :: term()) -> ok | error.
 set_metadata({Scope, Name} = FullName, Metadata) ->
-    Table = table(set_metadata, [FullName, Metadata], Scope),
-    Pid = todana_name_scopes:owner(Table, Name),
-    IsOwned = Pid =/= undefined andalso is_process_alive(Pid),
-    case IsOwned andalso todana_name_scopes:annotate(Table, Name, Metadata) of
+    Annotate = fun(Table) ->
+        Pid = todana_name_scopes:owner(Table, Name),
+        Pid =/= undefined andalso is_process_alive(Pid) andalso
+            todana_name_scopes:annotate(Table, Name, Metadata)
+    end,
+    case in(set_metadata, [FullName, Metadata], Scope, Annotate) of
         true -> ok;
         false -> error
     end;
@@ -168,21 +180,30 @@ set_metadata(FullName, Metadata) ->
 
 -doc """
 All names of a scope, in no order. Names that are registered or become free
-meanwhile may be among them or not.
+meanwhile, or whose process ended a moment ago, may be among them or not.
 """.
 -spec which_names(scope()) -> [Name :: term()].
 which_names(Scope) ->
-    Owned = todana_name_scopes:owned(table(which_names, [Scope], Scope)),
-    [Name || {Name, Pid} <- Owned, is_process_alive(Pid)].
+    in(which_names, [Scope], Scope, fun todana_name_scopes:names/1).
 
 -doc """
 The names of a process, in no order: all that the caller has registered, and
-those that other processes had registered and freed a moment before.
+those that other processes had registered and freed a moment before. None, if it
+has ended.
 """.
 -spec which_names(scope(), pid()) -> [Name :: term()].
 which_names(Scope, Pid) when is_pid(Pid), node(Pid) =:= node() ->
-    _ = table(which_names, [Scope, Pid], Scope),
-    todana_name_watcher:names(Pid, Scope);
+    Names = fun(Table) ->
+        case todana_name_watcher:names(Pid, Scope) of
+            {ok, Known} -> Known;
+            %% Nobody knows them by process at this moment.
+            error -> todana_name_scopes:names(Table, Pid)
+        end
+    end,
+    case is_process_alive(Pid) of
+        true -> in(which_names, [Scope, Pid], Scope, Names);
+        false -> in(which_names, [Scope, Pid], Scope, fun(_Table) -> [] end)
+    end;
 which_names(Scope, Pid) ->
     misuse(which_names, [Scope, Pid], 2, not_a_local_process).
 
@@ -191,13 +212,29 @@ How many names there are. Those of processes that ended a moment ago may be
 counted.
 """.
 -spec count(scope()) -> non_neg_integer().
-count(Scope) -> ets:info(table(count, [Scope], Scope), size).
+count(Scope) ->
+    %% `ets:info/2' raises no error if the table is gone.
+    Count = fun(Table) ->
+        case ets:info(Table, size) of
+            undefined -> error(badarg);
+            Size -> Size
+        end
+    end,
+    in(count, [Scope], Scope, Count).
 
--spec table(atom(), [term()], term()) -> ets:table().
-table(Function, Arguments, Scope) ->
+%% The result of a function of the scope's table, which another process may
+%% delete meanwhile.
+-spec in(atom(), [term()], term(), fun((ets:table()) -> Result)) -> Result.
+in(Function, Arguments, Scope, Work) ->
     case todana_name_scopes:table(Scope) of
-        none -> misuse(Function, Arguments, 1, no_such_scope);
-        Table -> Table
+        none ->
+            misuse(Function, Arguments, 1, no_such_scope);
+        Table ->
+            try
+                Work(Table)
+            catch
+                error:badarg -> misuse(Function, Arguments, 1, no_such_scope)
+            end
     end.
 
 -spec misuse(atom(), [term()], pos_integer(), term()) -> no_return().
