@@ -23,7 +23,7 @@ IN_PROCESSES = -n 3 --dist loadfile
 .PHONY: help run cluster build release clean distclean toolchain deps native \
 	test test-native test-erlang test-clients test-hostile test-durable test-faults \
 	fuzz-smoke fuzz loom sanitize docs faults cluster-clients client-recipes soak test-bench check lint lint-native lint-erlang tidy circles bench bench-quick report \
-	python disk-space
+	disk-space
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | \
@@ -43,7 +43,11 @@ release: build ## a self-contained tarball, Erlang included
 	@tools/release
 
 # Servers under test wait more than they compute, and compilers do not wait.
-test: disk-space toolchain deps python ## all checks and tests
+test: ## all checks and tests
+	@tools/disk-space
+	@tools/toolchain
+	@tools/deps
+	@tools/python -c ''
 	@tools/side-by-side _build/test-crates.log \
 		"$(MAKE) --no-print-directory test-erlang test-clients test-hostile test-durable test-faults" \
 		"$(MAKE) --no-print-directory lint-native tidy circles test-native fuzz-smoke lint-erlang test-bench"
@@ -147,9 +151,6 @@ toolchain: ## download Erlang/OTP and rebar3 if the host has none
 
 deps: ## install the Debian packages the tests need, if missing
 	@tools/deps
-
-python: deps ## the libraries of the tests in .venv
-	@tools/python -c ''
 
 disk-space: ## whether the disk has room for the tests
 	@tools/disk-space

@@ -117,10 +117,10 @@ fn admitted<H: Host>(
     if !state.authenticated && !spec.is(NO_AUTH) {
         return Err((Some(name), "NOAUTH Authentication required.".into()));
     }
+    channels::admit(state, name).map_err(|failure| (Some(name), failure))?;
     if is_of_cluster && let Err(failure) = cluster::admit(name, host) {
         return Err((Some(name), failure));
     }
-    channels::admit(state, name).map_err(|failure| (Some(name), failure))?;
     if state.queued.is_some() && spec.is(NO_MULTI) {
         return Err((Some(name), "ERR Command not allowed inside a transaction".into()));
     }

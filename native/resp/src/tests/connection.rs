@@ -82,6 +82,8 @@ fn authentication_comes_first() {
         -NOAUTH Authentication required.
         > FOO
         -ERR unknown command 'FOO', with args beginning with:
+        > CLUSTER INFO
+        -NOAUTH Authentication required.
         > AUTH wrong
         -WRONGPASS invalid username-password pair or user is disabled.
         > AUTH other secret
