@@ -396,16 +396,24 @@ restart() ->
     ok = todana_names:start_scope(services, local),
     yes = todana_names:register_name({services, a}, self()),
     ok = application:stop(todana),
-    ?assertError(badarg, todana_names:whereis_name({services, a})),
-    try todana_names:start_scope(services, local)
-    catch
-        error:badarg:Stack ->
-            #{1 := Sentence} = todana_error:format_error(badarg, Stack),
-            ?assertEqual(
-                "the application todana is not running",
-                lists:flatten(Sentence)
-            )
-    end,
+    [
+        try
+            Call(),
+            error(no_error)
+        catch
+            error:badarg:Stack ->
+                #{1 := Sentence} = todana_error:format_error(badarg, Stack),
+                ?assertEqual(
+                    "the application todana is not running",
+                    lists:flatten(Sentence)
+                )
+        end
+     || Call <- [
+            fun() -> todana_names:start_scope(services, local) end,
+            fun() -> todana_names:stop_scope(services) end,
+            fun() -> todana_names:whereis_name({services, a}) end
+        ]
+    ],
     ok = application:start(todana),
     ?assertEqual([], todana_names:which_scopes()),
     ok = todana_names:start_scope(services, local),

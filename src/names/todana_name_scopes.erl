@@ -61,8 +61,10 @@ create(Scope) ->
         true ->
             ignore;
         false ->
+            %% With `auto', OTP 29.1 crashed when the table was deleted while
+            %% others wrote.
             Table = ets:new(todana_names, [
-                public, {read_concurrency, true}, {write_concurrency, auto}
+                public, {read_concurrency, true}, {write_concurrency, true}
             ]),
             persistent_term:put(?KEY(Scope), Table),
             ignore

@@ -51,7 +51,7 @@ start_scope(Scope, Class) ->
 stop_scope(Scope) ->
     case todana_name_scopes:stop(Scope) of
         ok -> todana_name_watcher:forget(Scope);
-        error -> misuse(stop_scope, [Scope], 1, no_such_scope)
+        error -> misuse(stop_scope, [Scope], 1, no_scope())
     end.
 
 -doc "The scopes that were started.".
@@ -228,13 +228,20 @@ count(Scope) ->
 in(Function, Arguments, Scope, Work) ->
     case todana_name_scopes:table(Scope) of
         none ->
-            misuse(Function, Arguments, 1, no_such_scope);
+            misuse(Function, Arguments, 1, no_scope());
         Table ->
             try
                 Work(Table)
             catch
-                error:badarg -> misuse(Function, Arguments, 1, no_such_scope)
+                error:badarg -> misuse(Function, Arguments, 1, no_scope())
             end
+    end.
+
+-spec no_scope() -> no_such_scope | not_running.
+no_scope() ->
+    case whereis(todana_sup) of
+        undefined -> not_running;
+        _ -> no_such_scope
     end.
 
 -spec misuse(atom(), [term()], pos_integer(), term()) -> no_return().
