@@ -1,14 +1,14 @@
 %% Frees the names of processes that end.
 %%
 %% Each process that has a name is monitored by one of the processes in ?NAMES.
-%% None of them decides who gets a name, and nobody waits for them: a name is
-%% registered when its record is written, and the watcher is informed
-%% afterwards. Nothing is linked, so a watcher that ends takes no process along.
+%% A name is registered as soon as its record is written, and the watcher gets a
+%% message afterwards: a registration does not wait for it. Nothing is linked,
+%% so a watcher that ends takes no process along.
 %%
-%% A watcher that starts reads the records of its processes, of which the dead
-%% one cannot tell. It has its name before it reads, and who registers a name
-%% writes the record before it sends to that name: the watcher sees the record
-%% or gets the message.
+%% A watcher that starts reads all records and monitors its processes, because
+%% the state of the one before it is lost. It registers its own name first, and
+%% a caller writes a record before it sends the message: a watcher sees the
+%% record, or gets the message, or both.
 %%
 %% Messages about one name from several processes may arrive in another order
 %% than the writes. So what a message says is compared with the record.
