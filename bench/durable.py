@@ -67,10 +67,10 @@ def flags(arm, directory) -> list:
     return ["--dir", directory, "--appendonly", "yes", "--appendfsync", mode]
 
 
-def start(arm, directory, *more):
-    """Starts the server of an arm on its directory, and waits until it serves."""
+def start(arm, directory, *more, program=served.PROGRAM):
+    """Starts the server of an arm on its directory, and waits until it serves. `program` is Todana's."""
     directory.mkdir(parents=True, exist_ok=True)
-    server = servers.start(arm.partition("-")[0], *flags(arm, directory), *more)
+    server = servers.start(arm.partition("-")[0], *flags(arm, directory), *more, program=program)
     deadline = time.monotonic() + SERVING_TIMEOUT_S
     while not isinstance(call(server, "EXISTS", "no such key"), int):
         if time.monotonic() > deadline or not server.is_alive():

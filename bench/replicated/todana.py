@@ -27,11 +27,12 @@ BEHIND_ENTRIES_MAX = 200
 class Node:
     """A member, or a process that will be one."""
 
-    def __init__(self, name, directory, environment, flags):
+    def __init__(self, name, directory, environment, flags, program):
         self.name = f"{name}@127.0.0.1"
         self.directory = Path(directory)
         self.environment = environment
         self.flags = flags
+        self.program = program
         self.port = served.listening_port()
         self.server = None
 
@@ -40,7 +41,7 @@ class Node:
         self.server = served.start_todana(
             "--data-dir", self.directory, "--node", self.name, "--cookie-file", self.directory.parent / "cookie", *part,
             "--durability", "always", "--listen-resp", f"127.0.0.1:{self.port}", "--listen-memcached", "off",
-            "--listen-kyoto", "off", *self.flags, environment=self.environment,
+            "--listen-kyoto", "off", *self.flags, environment=self.environment, program=self.program,
         )  # fmt: skip
 
     @property
@@ -88,17 +89,18 @@ class Node:
 class Cluster:
     """Nodes that have joined each other, and their directories below `place`."""
 
-    def __init__(self, place, environment, flags=()):
+    def __init__(self, place, environment, flags=(), program=served.PROGRAM):
         self.place = place
         self.environment = environment
         self.flags = flags
+        self.program = program
         self.nodes = []
         self._numbers = itertools.count(1)
 
     def add(self) -> Node:
         """Starts one more node, and does not wait until it has its vote."""
         name = f"node{next(self._numbers)}-{os.getpid()}"
-        node = Node(name, self.place / name, self.environment, self.flags)
+        node = Node(name, self.place / name, self.environment, self.flags, self.program)
         first = self.nodes[0].name if self.nodes else None
         self.nodes.append(node)
         node.start(*(("--cluster-join", first) if first else ("--cluster-create",)))
@@ -163,11 +165,11 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def running(place, size=3, flags=()):
-    """A cluster of this size that serves."""
+def running(place, size=3, flags=(), program=served.PROGRAM):
+    """A cluster of this size that serves. `program` is that of all nodes."""
     place.mkdir(parents=True, exist_ok=True)
     with cluster.loopback("unused") as (_, environment):
-        started = Cluster(place, environment, flags)
+        started = Cluster(place, environment, flags, program)
         try:
             for _ in range(size):
                 started.add()

@@ -95,8 +95,8 @@ impl Pairs {
 
     /// Adds a record; with values, one that is no string is left out. May run under a shard's lock.
     pub(crate) fn push(&mut self, entry: &Entry<'_>) {
-        let value = if self.keys_only { Ok(&[][..]) } else { entry.text() };
-        let Ok(value) = value else { return };
+        let value = if self.keys_only { None } else { Some(entry.text()) };
+        let Ok(value) = value.transpose() else { return };
         if let Some(metas) = &mut self.metas {
             metas.push((entry.flags(), entry.expires_at_ms()));
         }
@@ -107,7 +107,9 @@ impl Pairs {
         }
         self.copied.extend_from_slice(entry.key());
         let key_end = self.copied.len();
-        self.copied.extend_from_slice(value);
+        if let Some(value) = value {
+            self.copied.extend_from_slice(value);
+        }
         self.taken.push(Taken::Copied(key_end, self.copied.len()));
     }
 
