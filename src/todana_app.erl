@@ -78,6 +78,7 @@ limit_memory(#{memory_limit := Bytes, memory_policy := Policy}) ->
 -spec prep_stop(State) -> State.
 prep_stop(State) ->
     ok = todana_systemd:stopping(),
+    ok = todana_scope_session:stop_scopes(),
     ok = todana_tables:close_durable(),
     State.
 

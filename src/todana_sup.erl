@@ -9,6 +9,10 @@
 %%     |- todana_flight_1..8    choose the process that computes a missing key
 %%     |- todana_name_watcher_1..8  free the names of processes that end
 %%     |- todana_durable_sup    the log of durable databases, with `data_dir'
+%%     |- todana_session_leader, todana_scope_session, todana_group_monitor,
+%%     |  todana_claim_watcher_1..8
+%%     |                        names and groups of cluster scopes, with
+%%     |                        `data_dir'
 %%     |- todana_listener       the server, if an address is configured
 %%     |- todana_http           the port for monitors, with `listen_http'
 %%     |- todana_log_events     logs what the server counts
@@ -27,7 +31,8 @@
 %% group.
 -define(WOKEN, [
     todana_sweeper, todana_log_events, todana_disk, todana_status,
-    todana_membership, todana_topology
+    todana_membership, todana_topology, todana_session_leader,
+    todana_scope_session
 ]).
 -define(WOKEN_OF_GROUP, [
     todana_group, todana_batcher, todana_clock, todana_read_index,
@@ -56,8 +61,9 @@ init(Options) ->
             start => {todana_sweeper, start_link, [IntervalMs]}
         }
         | lists:append([
-            flights(), name_watchers(), durable(Options), listener(Options),
-            http(Options), log_events(), control(Options)
+            flights(), name_watchers(), durable(Options),
+            cluster_names(Options), listener(Options), http(Options),
+            log_events(), control(Options)
         ])
     ],
     {ok, {Flags, Children}}.
@@ -96,6 +102,22 @@ durable(Options) ->
             ]},
             type => supervisor
         }
+    ].
+
+%% Behind the log, which they write.
+-spec cluster_names(todana_config:options()) -> [supervisor:child_spec()].
+cluster_names(#{data_dir := off}) ->
+    [];
+cluster_names(_Options) ->
+    [
+        #{id => Name, start => {Name, start_link, []}}
+     || Name <- [
+            todana_session_leader, todana_scope_session, todana_group_monitor
+        ]
+    ] ++
+    [
+        #{id => Name, start => {todana_claim_watcher, start_link, [Number]}}
+     || {Number, Name} <- lists:enumerate(todana_claim_watcher:watchers())
     ].
 
 %% The port for monitors reads the figures of the server, and its password.

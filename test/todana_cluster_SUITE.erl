@@ -60,16 +60,20 @@
     keys_keep_the_node_of_their_identifiers/1
 ]).
 %% Called in the peer nodes
--export([start/2, start_as/3, set/2, add/2, get/1, get/2, spoil/1]).
+-export([set/2, add/2, get/1, get/2, spoil/1]).
 -export([index/0, read_after/1, put_identifiers/0, identifiers/0]).
 -export([add_at_once/3]).
 -export([put_old_identifier/0]).
 
--define(COOKIE, todana_cluster_suite).
+-import(todana_peers, [
+    node/3, refused/3, attempt/3, peer/1, unnamed_peer/1, of_node/1, name/1,
+    kill/1, signal/2, stop/1, empty/2, data_dir/2, rpc/4, await/1, cluster/2,
+    is_open/1, leave/2, verify/1, roles/1, voters/1
+]).
+
 -define(WAIT_MS, 60_000).
 %% More than a small release needs to start.
 -define(LONG_BOOT_MS, 3_000).
--define(POLL_MS, 100).
 %% More than the time after which a log that does not answer is reported.
 -define(STUCK_MS, 11_000).
 
@@ -129,16 +133,9 @@ all() ->
         keys_keep_the_node_of_their_identifiers
     ].
 
-init_per_testcase(Case, Config) ->
-    Directory = filename:join(proplists:get_value(priv_dir, Config), Case),
-    ok = filelib:ensure_path(Directory),
-    _ = ets:new(?MODULE, [named_table, public]),
-    [{directory, Directory} | Config].
+init_per_testcase(Case, Config) -> todana_peers:open(Case, Config).
 
-end_per_testcase(_Case, _Config) ->
-    [stop(Peer) || {_, Peer} <- ets:tab2list(?MODULE), is_pid(Peer)],
-    true = ets:delete(?MODULE),
-    ok.
+end_per_testcase(_Case, _Config) -> todana_peers:close().
 
 %% ------------------------------------------------------------------ cases ---
 
@@ -770,9 +767,9 @@ a_stranger_gets_nothing(Config) ->
         connection => standard_io, wait_boot => 60_000,
         args => ["-setcookie", "wrong"]
     }),
-    true = ets:insert(?MODULE, {stranger, Peer}),
     ?assertEqual(pang, peer:call(Peer, net_adm, ping, [A])),
-    ?assertMatch(pong, rpc(A, net_adm, ping, [A])).
+    ?assertMatch(pong, rpc(A, net_adm, ping, [A])),
+    ok = stop(Peer).
 
 a_difference_is_found(Config) ->
     [A, B, C] = cluster([a, b, c], Config),
@@ -816,7 +813,7 @@ a_lost_directory_does_not_begin_anew(Config) ->
     Unnamed = unnamed_peer(a),
     timer:sleep(?LONG_BOOT_MS),
     {error, Late} = peer:call(
-        Unnamed, ?MODULE, start_as, [A | Create], ?WAIT_MS
+        Unnamed, todana_peers, start_as, [A | Create], ?WAIT_MS
     ),
     ?assert(IsKnown(Late)),
     %% While they are down, nobody can know that.
@@ -867,7 +864,7 @@ another_name_does_not_harm_a_directory(Config) ->
     ok = call(A, set, [k, 1]),
     kill(C),
     {Peer, _} = peer(cc),
-    {error, Sentence} = peer:call(Peer, ?MODULE, start, [
+    {error, Sentence} = peer:call(Peer, todana_peers, start, [
         data_dir(c, Config), []
     ], ?WAIT_MS),
     ?assertMatch([_ | _], string:find(Sentence, "belongs to the node")),
@@ -933,7 +930,7 @@ a_member_with_a_damaged_log_joins_anew(Config) ->
     kill(B),
     flip(log_file(b, Config)),
     ok = at_peer(b, fun(Peer) ->
-        ok = peer:call(Peer, ?MODULE, start, [data_dir(b, Config), []]),
+        ok = peer:call(Peer, todana_peers, start, [data_dir(b, Config), []]),
         await(fun() ->
             maps:get(state, peer:call(Peer, todana, info, [])) =:= failed
         end),
@@ -985,7 +982,7 @@ members_that_disagree_stop(Config) ->
     ?assertEqual(error, call(C, get, [100])),
     ok = signal(A, "CONT"),
     await(fun() -> rpc(A, erlang, whereis, [todana_sup]) =:= undefined end),
-    stop(element(2, hd(ets:lookup(?MODULE, A)))),
+    stop(of_node(A)),
     Logs = logs(a, Config),
     ?assertMatch([_ | _], Logs),
     Sentence = refused(a, [], Config),
@@ -1340,18 +1337,6 @@ has_failed(Node, Words) ->
 
 %% ------------------------------------------------------------------ nodes ---
 
-%% The first one creates the cluster, the others join. Returns when all votes
-%% are given.
-cluster([First | Others], Config) ->
-    A = node(First, [{cluster_create, yes}], Config),
-    Nodes = [A | [node(N, [{cluster_join, A}], Config) || N <- Others]],
-    Wanted = length(Nodes) - (length(Nodes) + 1) rem 2,
-    await(fun() -> length(voters(A)) =:= Wanted end),
-    [await(fun() -> is_open(Node) end) || Node <- Nodes],
-    Nodes.
-
-is_open(Node) -> maps:get(state, rpc(Node, todana, info, [])) =:= serving.
-
 %% Writers of all members, and then the leader is killed below them.
 batches_of_several_members_become_one_entry(Config) ->
     [A, _, C] = Nodes = cluster([a, b, c], Config),
@@ -1459,121 +1444,9 @@ keys_keep_the_node_of_their_identifiers(Config) ->
     {Kept, _} = call(B, identifiers, []),
     ?assert(lists:member({B, old}, Kept)).
 
-%% Starts a node with its own directory; an old one goes on.
-node(Letter, Options, Config) ->
-    case attempt(Letter, Options, Config) of
-        {Node, ok} -> Node;
-        {_, {error, Sentence}} -> error({Letter, Sentence})
-    end.
-
-refused(Letter, Options, Config) ->
-    {_, {error, Sentence}} = attempt(Letter, Options, Config),
-    ct:pal("~ts", [Sentence]),
-    Sentence.
-
-attempt(Letter, Options, Config) ->
-    {Peer, Node} = peer(Letter),
-    {Node, peer:call(Peer, ?MODULE, start, [
-        data_dir(Letter, Config), Options
-    ], ?WAIT_MS)}.
-
-peer(Letter) ->
-    [stop(Old) || {_, Old} <- ets:lookup(?MODULE, Letter)],
-    {ok, Peer, Node} = peer:start(#{
-        name => name(Letter), host => "127.0.0.1", longnames => true,
-        connection => standard_io, wait_boot => 60_000,
-        args => [
-            "-setcookie", atom_to_list(?COOKIE),
-            "-kernel", "prevent_overlapping_partitions", "false",
-            "-kernel", "inet_dist_use_interface", "{127,0,0,1}",
-            "-pa" | code:get_path()
-        ]
-    }),
-    true = ets:insert(?MODULE, {Letter, Peer}),
-    true = ets:insert(?MODULE, {Node, Peer}),
-    Pid = peer:call(Peer, os, getpid, []),
-    true = ets:insert(?MODULE, {{process, Node}, Pid}),
-    {Peer, Node}.
-
-%% Nobody can reach it.
-unnamed_peer(Letter) ->
-    [stop(Old) || {_, Old} <- ets:lookup(?MODULE, Letter)],
-    {ok, Peer, nonode@nohost} = peer:start(#{
-        connection => standard_io, wait_boot => 60_000,
-        args => ["-pa" | code:get_path()]
-    }),
-    true = ets:insert(?MODULE, {Letter, Peer}),
-    Peer.
-
-%% Runs of this suite at the same time do not meet.
-name(Letter) -> lists:concat([Letter, "_", os:getpid()]).
-
-kill(Node) ->
-    [{_, Peer}] = ets:lookup(?MODULE, Node),
-    ok = signal(Node, "KILL"),
-    stop(Peer).
-
-%% A stopped node does not answer, so its process is noted when it starts.
-signal(Node, Name) ->
-    [{_, Pid}] = ets:lookup(?MODULE, {process, Node}),
-    "" = os:cmd(lists:concat(["kill -", Name, " ", Pid])),
-    ok.
-
-stop(Peer) -> try peer:stop(Peer) catch exit:_ -> ok end.
-
-empty(Letter, Config) -> ok = file:del_dir_r(data_dir(Letter, Config)).
-
-data_dir(Letter, Config) ->
-    filename:join(proplists:get_value(directory, Config), Letter).
-
-rpc(Node, Module, Function, Arguments) ->
-    [{_, Peer}] = ets:lookup(?MODULE, Node),
-    peer:call(Peer, Module, Function, Arguments, ?WAIT_MS).
-
 call(Node, Function, Arguments) -> rpc(Node, ?MODULE, Function, Arguments).
 
-leave(At, Node) -> rpc(At, todana_cluster, leave, [Node]).
-
-verify(At) -> rpc(At, todana_verify, run, [0]).
-
-roles(At) ->
-    #{members := Members} = rpc(At, todana_cluster, status, []),
-    lists:sort([{Node, Role} || #{node := Node, role := Role} <- Members]).
-
-voters(At) ->
-    [Node || {Node, Role} <- roles(At), Role =:= leader orelse Role =:= voter].
-
-await(Is) -> await(Is, ?WAIT_MS).
-
-await(Is, LeftMs) ->
-    case Is() of
-        true -> ok;
-        _ when LeftMs =< 0 -> error({timeout, Is});
-        _ ->
-            timer:sleep(?POLL_MS),
-            await(Is, LeftMs - ?POLL_MS)
-    end.
-
 %% ----------------------------------------------------- in the peer's node ---
-
-start(DataDir, Options) ->
-    _ = application:load(todana),
-    ok = application:set_env(todana, data_dir, DataDir),
-    [
-        ok = application:set_env(todana, Name, atom_to_list(Value))
-     || {Name, Value} <- [{write_timeout_ms, '10000'} | Options]
-    ],
-    case application:ensure_all_started(todana) of
-        {ok, _} -> ok;
-        {error, {todana, {{todana, Sentence}, _}}} -> {error, Sentence};
-        {error, Reason} -> {error, io_lib:format("~0tp", [Reason])}
-    end.
-
-%% The same, at once after the node has got its name.
-start_as(Node, DataDir, Options) ->
-    {ok, _} = net_kernel:start(Node, #{name_domain => longnames}),
-    true = erlang:set_cookie(?COOKIE),
-    start(DataDir, Options).
 
 %% The pid has the same text on each node.
 put_identifiers() ->

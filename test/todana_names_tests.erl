@@ -3,33 +3,49 @@
 
 -include_lib("eunit/include/eunit.hrl").
 
+-import(todana_scopes, [
+    start_durable/1, spawn_waiting/0, stop_process/1, remote/0,
+    kill/1, settle/1, wait/1
+]).
+
 -export([init/1, handle_call/3, handle_cast/2]).
 
 names_test_() ->
     {setup, fun start/0, fun stop/1, [
-        {foreach, fun open/0, fun close/1, [
-            fun(_) -> {Title, Test} end
-         || {Title, Test} <- [
-                {"any term is a name, once", fun any_term/0},
-                {"a process has many names", fun many_names/0},
-                {"scopes do not share names", fun scopes/0},
-                {"metadata", fun metadata/0},
-                {"via", fun via/0},
-                {"a supervisor restarts a named process", fun supervised/0},
-                {"a process that has ended has no name", fun ended/0},
-                {"a name is freed without a look-up", fun freed/0},
-                {"a later owner keeps the name", fun later_owner/0},
-                {"unregistered and registered again", fun again/0},
-                {"a scope that is stopped", fun stopped_scope/0},
-                {"a scope is stopped and started meanwhile", fun stops/0},
-                {"misuse", fun misuse/0},
-                {"one of many gets a name", fun one_winner/0},
-                {"a watcher that ends", {timeout, 60, fun dead_watchers/0}},
-                {"many names of one process", {timeout, 60, fun thousands/0}}
-            ]
-        ]},
+        {foreach, fun() -> open(local) end, fun close/1, titled([
+            {"a supervisor restarts a named process", fun supervised/0},
+            {"a later owner keeps the name", fun later_owner/0},
+            {"unregistered and registered again", fun again/0},
+            {"a scope is stopped and started meanwhile", fun stops/0},
+            {"a watcher that ends", {timeout, 60, fun dead_watchers/0}},
+            {"many names of one process", {timeout, 60, fun thousands/0}}
+            | of_both()
+        ])},
         {"the application is restarted", fun restart/0}
     ]}.
+
+%% Cluster scopes promise the same, and more: `todana_cluster_names_tests'.
+cluster_names_test_() ->
+    Start = fun() -> start_durable(names_tests) end,
+    {setup, Start, fun todana_scopes:stop_durable/1, [
+        {foreach, fun() -> open(cluster) end, fun close/1, titled(of_both())}
+    ]}.
+
+titled(Cases) -> [fun(_) -> {Title, Test} end || {Title, Test} <- Cases].
+
+of_both() ->
+    [
+        {"any term is a name, once", fun any_term/0},
+        {"a process has many names", fun many_names/0},
+        {"scopes do not share names", fun scopes/0},
+        {"metadata", fun metadata/0},
+        {"via", fun via/0},
+        {"a process that has ended has no name", fun ended/0},
+        {"a name is freed without a look-up", fun freed/0},
+        {"a scope that is stopped", fun stopped_scope/0},
+        {"misuse", fun misuse/0},
+        {"one of many gets a name", {timeout, 60, fun one_winner/0}}
+    ].
 
 start() ->
     {ok, Started} = application:ensure_all_started(todana),
@@ -38,8 +54,11 @@ start() ->
 stop(Started) ->
     [ok = application:stop(Application) || Application <- Started].
 
-open() ->
-    [ok = todana_names:start_scope(Scope, local) || Scope <- [services, other]].
+open(Class) ->
+    [ok = todana_names:start_scope(Scope, Class) || Scope <- [services, other]],
+    persistent_term:put(?MODULE, Class).
+
+class() -> persistent_term:get(?MODULE).
 
 close(_) ->
     [
@@ -165,7 +184,7 @@ supervised() ->
         [ok = sys:resume(Watcher) || Watcher <- Watchers]
     end,
     Last = todana_names:whereis_name(Name),
-    settle(),
+    settle(todana_name_watcher:watchers()),
     ?assertEqual(Last, todana_names:whereis_name(Name)),
     ?assertEqual([supervised], todana_names:which_names(services, Last)),
     unlink(Supervisor),
@@ -199,7 +218,7 @@ later_owner() ->
     stop_process(Pid),
     yes = todana_names:register_name({services, a}, self()),
     [ok = sys:resume(Watcher) || Watcher <- Watchers],
-    settle(),
+    settle(todana_name_watcher:watchers()),
     ?assertEqual(self(), todana_names:whereis_name({services, a})).
 
 %% Messages of several processes about one name may arrive in any order.
@@ -228,7 +247,7 @@ stopped_scope() ->
     ok = todana_names:stop_scope(services),
     ?assertError(badarg, todana_names:whereis_name({services, a})),
     ?assertEqual([other], todana_names:which_scopes()),
-    ok = todana_names:start_scope(services, local),
+    ok = todana_names:start_scope(services, class()),
     ?assertEqual(undefined, todana_names:whereis_name({services, a})),
     ?assertEqual([], todana_names:which_names(services, Pid)),
     yes = todana_names:register_name({services, a}, Pid),
@@ -278,20 +297,21 @@ repeat(Times, Work) ->
     repeat(Times - 1, Work).
 
 misuse() ->
-    ok = todana_names:start_scope(services, local),
+    ok = todana_names:start_scope(services, class()),
+    [Other] = [local, cluster] -- [class()],
     No = {none, a},
     [
         ?assertError(badarg, apply(todana_names, Function, Arguments))
      || {Function, Arguments} <- [
             {start_scope, ["services", local]},
             {start_scope, [services, global]},
+            {start_scope, [services, Other]},
             {stop_scope, [none]},
             {register_name, [No, self()]},
             {register_name, [a, self()]},
             {register_name, [{services, a}, a]},
             {register_name, [No, self(), 1]},
             {register_name, [{services, a}, remote()]},
-            {which_names, [services, remote()]},
             {unregister_name, [No]},
             {unregister_name, [a]},
             {whereis_name, [No]},
@@ -301,10 +321,23 @@ misuse() ->
             {set_metadata, [No, 1]},
             {which_names, [none]},
             {which_names, [none, self()]},
-            {which_names, [services, a]},
+            {which_names, [services, "a"]},
             {count, [none]}
         ]
     ],
+    _ = class() =:= local andalso
+        [
+            ?assertError(badarg, apply(todana_names, Function, Arguments))
+         || {Function, Arguments} <- [
+                {which_names, [services, remote()]},
+                {which_names, [services, a]},
+                {register_name_token, [{services, a}, self()]},
+                {reregister_name_token, [{services, a}, 1, self()]},
+                {unregister_name_token, [{services, a}, 1]},
+                {lookup_token, [{services, a}]},
+                {await_name, [{services, a}, 0]}
+            ]
+        ],
     try todana_names:whereis_name(No)
     catch
         error:badarg:Stack ->
@@ -370,7 +403,7 @@ dead_watchers() ->
     ],
     [receive {done, Worker} -> ok end || Worker <- Workers],
     wait(fun() -> todana_names:count(services) =:= 50 end),
-    settle(),
+    settle(todana_name_watcher:watchers()),
     ?assertEqual(
         lists:sort(Stayers), lists:sort(todana_names:which_names(services))
     ),
@@ -429,10 +462,6 @@ restart() ->
     yes = todana_names:register_name({services, a}, self()),
     ok = todana_names:stop_scope(services).
 
-remote() ->
-    %% A process of another node, in the external term format.
-    binary_to_term(<<131, 88, 100, 0, 5, "a@b.c", 1:32, 0:32, 7:32>>).
-
 %% A process with a name, and its supervisor.
 init({supervisor, Name}) ->
     Via = {via, todana_names, Name},
@@ -444,36 +473,3 @@ init([]) ->
 handle_call(Request, _From, State) -> {reply, Request, State}.
 
 handle_cast(_Request, State) -> {noreply, State}.
-
-spawn_waiting() ->
-    spawn(fun() -> receive stop -> ok end end).
-
-stop_process(Pid) ->
-    Monitor = monitor(process, Pid),
-    Pid ! stop,
-    receive {'DOWN', Monitor, process, Pid, _} -> ok end.
-
-kill(Watcher) ->
-    Pid = whereis(Watcher),
-    exit(Pid, kill),
-    wait(fun() ->
-        Now = whereis(Watcher),
-        is_pid(Now) andalso Now =/= Pid
-    end).
-
-%% Each watcher has handled what it had been sent, and what that leads to.
-settle() ->
-    [
-        begin
-            wait(fun() -> is_pid(whereis(Watcher)) end),
-            _ = sys:get_state(Watcher, infinity),
-            _ = sys:get_state(Watcher, infinity)
-        end
-     || Watcher <- todana_name_watcher:watchers()
-    ].
-
-wait(Condition) ->
-    case Condition() of
-        true -> ok;
-        false -> timer:sleep(5), wait(Condition)
-    end.

@@ -6,7 +6,8 @@
 -module(todana_commit).
 -moduledoc false.
 
--export([key/2, read/2, commit/3, commit_encoded/2, in_turn/3, pause/1]).
+-export([key/2, read/2, version/1, commit/3, commit_encoded/2, in_turn/3]).
+-export([pause/1]).
 
 -export_type([state/0, write/0, put_options/0]).
 
@@ -62,6 +63,10 @@ read(Table, Key) ->
         Misuse ->
             Misuse
     end.
+
+-doc "The version of a record in this state (`native/nif/src/key_state.rs`).".
+-spec version(state()) -> todana:version().
+version(State) -> State bsr 4.
 
 -doc """
 Writes all, or nothing if one of the checked keys is in another state. No two

@@ -69,7 +69,9 @@ is_ours({Module, _, _, _}) ->
         todana_many, todana_pages, todana_ranges,
         todana_fetch, todana_commit, todana_update, todana_transaction,
         todana_dump, todana_durable, todana_tables,
-        todana_subscription, todana_cluster, todana_names
+        todana_subscription, todana_cluster, todana_names,
+        todana_local_names, todana_cluster_names, todana_scope_session,
+        todana_groups, todana_group_members
     ]).
 
 -doc "What `erl_error` prints for a raised `badarg`.".
@@ -167,6 +169,25 @@ text(no_such_scope) ->
 text(not_a_name) -> "not {Scope, Name}";
 text(not_a_pid) -> "not a pid";
 text(not_a_local_process) -> "not a process of this node";
+text(not_an_owner) -> "neither a pid nor the name of a node";
+text(not_a_timeout) -> "neither a number of milliseconds nor infinity";
+text(not_a_cluster_scope) ->
+    "a local scope, which has no tokens: todana_names:start_scope/2 starts a "
+    "cluster scope";
+text({other_class, Class}) ->
+    ["was started as a ", atom_to_list(Class), " scope on this node"];
+text(scope_needs_data_dir) ->
+    "a cluster scope is a table of the log, which this node has only with the "
+    "application's option data_dir";
+text({no_scope_table, Table}) ->
+    io_lib:format("the scope's table, ~tp, was opened with other options by "
+                  "somebody else", [Table]);
+text(local_scope_without_groups) ->
+    "a local scope, which has no groups: todana_names:start_scope/2 starts a "
+    "cluster scope";
+text(not_local_processes) ->
+    "neither a process of this node nor a list of such processes";
+text(not_a_reference) -> "not a reference of monitor/2 or monitor_scope/1";
 text({not_one_of, Words}) -> ["not one of: ", commas(Words)];
 text(not_another_node) ->
     "not the name of another node, for example 'todana@10.0.0.2'";

@@ -2,32 +2,38 @@
 -module(todana_read).
 -moduledoc false.
 
--export([await/2, await_entry/2]).
+-export([await/2, await/3, await_entry/2]).
 
 -doc """
 Returns when the records of this node have what the level promises; an error
 after `write_timeout_ms`.
 """.
 -spec await(todana:table(), todana:read_level()) -> ok | todana_error:cause().
-await(_Table, local) ->
+await(Table, Level) -> await(Table, Level, todana_durable:timeout_ms()).
+
+-doc "The same, with an error after this time.".
+-spec await(todana:table(), todana:read_level(), pos_integer()) ->
+    ok | todana_error:cause().
+await(_Table, local, _TimeoutMs) ->
     ok;
-await(Table, Level) ->
-    wait(no_leader, fun(Ref) -> todana_nif:read_await(Table, Level, Ref) end).
+await(Table, Level, TimeoutMs) ->
+    Begin = fun(Ref) -> todana_nif:read_await(Table, Level, Ref) end,
+    wait(no_leader, Begin, TimeoutMs).
 
 -doc "Returns when this node has applied an entry of the log.".
 -spec await_entry(todana:table(), non_neg_integer()) ->
     ok | todana_error:cause().
 await_entry(Table, Index) ->
-    wait(not_applied, fun(Ref) ->
-        todana_nif:read_after(Table, Index, Ref)
-    end).
+    Begin = fun(Ref) -> todana_nif:read_after(Table, Index, Ref) end,
+    wait(not_applied, Begin, todana_durable:timeout_ms()).
 
 -spec wait(
     atom(),
     fun((reference()) ->
-        fresh | {submitted, pos_integer()} | todana_error:cause())
+        fresh | {submitted, pos_integer()} | todana_error:cause()),
+    pos_integer()
 ) -> ok | todana_error:cause().
-wait(Late, Begin) ->
+wait(Late, Begin, TimeoutMs) ->
     Ref = make_ref(),
     case Begin(Ref) of
         fresh ->
@@ -35,7 +41,7 @@ wait(Late, Begin) ->
         {submitted, Ticket} ->
             receive
                 {Ref, Answer} -> outcome(Answer)
-            after todana_durable:timeout_ms() ->
+            after TimeoutMs ->
                 withdraw(Ref, Ticket, Late)
             end;
         {badarg, _, _} = Cause ->

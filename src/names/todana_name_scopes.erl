@@ -1,6 +1,7 @@
-%% The scopes of names: an ETS table for each.
+%% The scopes of names that this node has started: local ones, with an ETS table
+%% for each, and cluster scopes, whose names are in `todana_scope_records'.
 %%
-%% The tables belong to the supervisor of the application, which creates and
+%% The ETS tables belong to the supervisor of the application, which creates and
 %% deletes them itself: no process that may die on its own owns a name, and a
 %% start and a stop never run at once.
 %%
@@ -11,28 +12,38 @@
 -module(todana_name_scopes).
 -moduledoc false.
 
--export([start/1, stop/1, stop/0, all/0, table/1]).
+-export([start/1, stop/1, stop/0, all/0, all_local/0, table/1]).
+-export([share/1, unshare/1, all_shared/0]).
 -export([insert/4, take/2, owner/2, record/2, annotate/3, free/2]).
 -export([names/1, names/2, fold/3]).
 %% Run by the supervisor.
 -export([create/1, delete/1]).
 
+-export_type([shared/0]).
+
 -type scope() :: atom().
+%% A cluster scope, and its session of this node.
+-type shared() :: #{
+    scope := scope(),
+    table := todana_scope_records:table(),
+    session := todana_scope_records:session()
+}.
 -type named() :: {Name :: term(), pid(), Metadata :: term()}.
 
 -define(KEY(Scope), {?MODULE, Scope}).
 %% Names that are copied at once.
 -define(PAGE, 1_000).
 
--doc "Starts a scope, unless it is there.".
--spec start(scope()) -> ok | {error, not_running}.
+-doc "Starts a local scope, unless it is there.".
+-spec start(scope()) -> ok | {error, not_running | {other_class, cluster}}.
 start(Scope) ->
-    case is_there(Scope) of
-        true -> ok;
-        false -> in_supervisor(create, Scope)
+    case {table(Scope), is_there(Scope)} of
+        {#{}, _} -> {error, {other_class, cluster}};
+        {_, true} -> ok;
+        {_, false} -> in_supervisor(create, Scope)
     end.
 
--doc "Stops a scope.".
+-doc "Stops a local scope.".
 -spec stop(term()) -> ok | error.
 stop(Scope) ->
     case is_there(Scope) andalso in_supervisor(delete, Scope) of
@@ -86,7 +97,7 @@ delete(Scope) ->
 -spec is_there(term()) -> boolean().
 is_there(Scope) ->
     Table = table(Scope),
-    Table =/= none andalso ets:info(Table, size) =/= undefined.
+    is_reference(Table) andalso ets:info(Table, size) =/= undefined.
 
 -doc "Forgets all scopes. Their tables have ended with the application.".
 -spec stop() -> ok.
@@ -97,9 +108,35 @@ stop() ->
 -spec all() -> [scope()].
 all() -> [Scope || {?KEY(Scope), _Table} <- persistent_term:get()].
 
--doc "The table of a scope.".
--spec table(term()) -> ets:table() | none.
+-doc "Those of them that are local.".
+-spec all_local() -> [scope()].
+all_local() ->
+    [
+        Scope
+     || {?KEY(Scope), Table} <- persistent_term:get(), not is_map(Table)
+    ].
+
+-doc "The table of a local scope, or what a cluster scope is.".
+-spec table(term()) -> ets:table() | shared() | none.
 table(Scope) -> persistent_term:get(?KEY(Scope), none).
+
+-doc "A cluster scope has this session now.".
+-spec share(shared()) -> ok.
+share(#{scope := Scope} = Shared) -> persistent_term:put(?KEY(Scope), Shared).
+
+-doc "It was stopped.".
+-spec unshare(scope()) -> ok.
+unshare(Scope) ->
+    true = persistent_term:erase(?KEY(Scope)),
+    ok.
+
+-doc "The cluster scopes that were started.".
+-spec all_shared() -> [shared()].
+all_shared() ->
+    [
+        Shared
+     || {?KEY(_Scope), Shared} <- persistent_term:get(), is_map(Shared)
+    ].
 
 -doc "Gives a process a name, unless there is a record of it.".
 -spec insert(ets:table(), Name :: term(), pid(), Metadata :: term()) ->

@@ -1,0 +1,362 @@
+%% Frees the names that processes of this node have in cluster scopes when they
+%% end, and takes them out of groups.
+%%
+%% A *claim* is the registration of a name or a member, from before it is
+%% submitted. A watcher monitors its process and, until its outcome is known,
+%% its caller. It removes the records of a process that has ended by a worker,
+%% since a write waits for the log, and goes on trying. A record is removed only
+%% if it is still that of the claim. If nobody knows whether a claim was
+%% executed, its session is fenced first.
+%%
+%% A watcher that starts finds the claims of the one before it in the records,
+%% after it has fenced the sessions: what was submitted with the knowledge of
+%% that one alone is either in the records then, or is submitted again.
+-module(todana_claim_watcher).
+-moduledoc false.
+-behaviour(gen_server).
+
+-export([begin_claim/1, end_claim/2, release/2]).
+-export([on_loss/1, forget/1, watchers/0, start_link/1]).
+-export([init/1, handle_continue/2]).
+-export([handle_call/3, handle_cast/2, handle_info/2]).
+
+-export_type([claim/0]).
+
+-type claim() :: #{
+    pid := pid(),
+    scope := atom(),
+    key := todana_scope_records:key(),
+    ref := todana_scope_records:ref(),
+    on_loss := todana_scope_records:on_loss()
+}.
+%% Whether the outcome is known: if not, the monitor of the caller.
+-type stage() :: held | {begun, reference()}.
+%% Names that are to be freed, and whether their session has to be fenced.
+-type freed() :: {claim(), Fenced :: boolean()}.
+
+-record(state, {
+    %% My place in ?NAMES.
+    number :: pos_integer(),
+    %% The claims of each process, and the monitor of it while it lives.
+    owners = #{} :: #{
+        pid() => {
+            reference() | ended,
+            #{todana_scope_records:ref() => {stage(), claim()}}
+        }
+    },
+    %% Monitors of callers.
+    callers = #{} :: #{reference() => claim()},
+    to_free = [] :: [freed()],
+    %% The worker, and what it frees.
+    worker = none :: none | {pid(), [freed()]},
+    reader = none :: none | pid()
+}).
+
+-define(NAMES,
+    {todana_claim_watcher_1, todana_claim_watcher_2, todana_claim_watcher_3,
+     todana_claim_watcher_4, todana_claim_watcher_5, todana_claim_watcher_6,
+     todana_claim_watcher_7, todana_claim_watcher_8}
+).
+%% Names that are removed in one step.
+-define(BATCH, 200).
+%% After a failure.
+-define(PAUSE_MS, 200).
+
+-doc "A registration is about to be submitted by the caller.".
+-spec begin_claim(claim()) -> ok.
+begin_claim(#{pid := Pid} = Claim) ->
+    inform(watcher(Pid), {begin_claim, self(), Claim}).
+
+-doc "What became of it.".
+-spec end_claim(claim(), held | not_held | unknown) -> ok.
+end_claim(#{pid := Pid} = Claim, Outcome) ->
+    inform(watcher(Pid), {end_claim, Outcome, Claim}).
+
+-doc "The name of a claim was unregistered.".
+-spec release(pid(), todana_scope_records:ref()) -> ok.
+release(Pid, Ref) when node(Pid) =:= node() ->
+    inform(watcher(Pid), {release, Pid, Ref});
+release(Pid, Ref) ->
+    lists:foreach(
+        fun(Watcher) ->
+            erlang:send(
+                {Watcher, node(Pid)}, {release, Pid, Ref},
+                [noconnect, nosuspend]
+            )
+        end,
+        watchers()
+    ).
+
+-doc "The claims of a session whose processes want to know of its end.".
+-spec on_loss(todana_scope_records:session()) -> [claim()].
+on_loss(Session) ->
+    lists:append([
+        gen_server:call(Watcher, {on_loss, Session}, infinity)
+     || Watcher <- watchers()
+    ]).
+
+-doc "A session has ended, and its names are removed by others.".
+-spec forget(todana_scope_records:session()) -> ok.
+forget(Session) ->
+    lists:foreach(
+        fun(Watcher) -> gen_server:cast(Watcher, {forget, Session}) end,
+        watchers()
+    ).
+
+-spec watchers() -> [atom()].
+watchers() -> tuple_to_list(?NAMES).
+
+-spec start_link(pos_integer()) -> gen_server:start_ret().
+start_link(Number) ->
+    Name = element(Number, ?NAMES),
+    gen_server:start_link({local, Name}, ?MODULE, Number, []).
+
+%% A watcher that is being restarted reads the records.
+-spec inform(atom(), term()) -> ok.
+inform(Watcher, Message) ->
+    try
+        Watcher ! Message,
+        ok
+    catch
+        error:badarg -> ok
+    end.
+
+-spec watcher(pid()) -> atom().
+watcher(Pid) -> element(number(Pid), ?NAMES).
+
+-spec number(pid()) -> pos_integer().
+number(Pid) -> 1 + erlang:phash2(Pid, tuple_size(?NAMES)).
+
+-spec init(pos_integer()) -> {ok, #state{}, {continue, read}}.
+init(Number) ->
+    {ok, #state{number = Number}, {continue, read}}.
+
+-spec handle_continue(read, #state{}) -> {noreply, #state{}}.
+handle_continue(read, State) -> {noreply, read(State)}.
+
+%% Reads the claims in a process of its own: the fence is a write.
+-spec read(#state{}) -> #state{}.
+read(#state{number = Number} = State) ->
+    case todana_name_scopes:all_shared() of
+        [] ->
+            State;
+        Scopes ->
+            {Pid, _} = spawn_monitor(fun() ->
+                exit({read, lists:append([
+                    claims(Scope, Number) || Scope <- Scopes
+                ])})
+            end),
+            State#state{reader = Pid}
+    end.
+
+-spec claims(todana_name_scopes:shared(), pos_integer()) -> [claim()].
+claims(#{scope := Scope, table := Table, session := Session}, Number) ->
+    Add = fun(Key, {Pid, Ref, OnLoss}, Claims) ->
+        case number(Pid) of
+            Number ->
+                [#{
+                    pid => Pid, scope => Scope, key => Key, ref => Ref,
+                    on_loss => OnLoss
+                } | Claims];
+            _ ->
+                Claims
+        end
+    end,
+    ok = todana_scope_records:fence(Table, Session),
+    Claims = todana_scope_records:fold_owned(Add, [], Table, Session),
+    true = is_list(Claims),
+    Claims.
+
+-spec handle_call({on_loss, binary()}, gen_server:from(), #state{}) ->
+    {reply, [claim()], #state{}}.
+handle_call({on_loss, Session}, _From, #state{owners = Owners} = State) ->
+    Claims = [
+        Claim
+     || _ := {_, Claims} <- Owners,
+        {S, _} := {held, #{on_loss := OnLoss} = Claim} <- Claims,
+        S =:= Session, OnLoss =/= nothing
+    ],
+    {reply, Claims, State}.
+
+-spec handle_cast({forget, binary()}, #state{}) -> {noreply, #state{}}.
+handle_cast({forget, Session}, #state{owners = Owners} = State) ->
+    Ended = [
+        Claim
+     || _ := {_, Claims} <- Owners,
+        {S, _} := {held, Claim} <- Claims, S =:= Session
+    ],
+    {noreply, lists:foldl(fun remove/2, State, Ended)}.
+
+-spec handle_info(term(), #state{}) -> {noreply, #state{}}.
+handle_info({begin_claim, Caller, Claim}, State) ->
+    {noreply, begun(Caller, Claim, State)};
+handle_info({end_claim, Outcome, Claim}, State) ->
+    {noreply, ended(Outcome, Claim, State)};
+handle_info({release, Pid, Ref}, #state{owners = Owners} = State) ->
+    case Owners of
+        #{Pid := {_, #{Ref := {_, Claim}}}} ->
+            {noreply, remove(Claim, State)};
+        #{} ->
+            {noreply, State}
+    end;
+handle_info({'DOWN', _, process, Pid, {freed, Left}}, #state{
+    worker = {Pid, _}
+} = State) ->
+    {noreply, worked(Left, State)};
+handle_info({'DOWN', _, process, Pid, _}, #state{
+    worker = {Pid, Batch}
+} = State) ->
+    {noreply, worked(Batch, State)};
+handle_info({'DOWN', _, process, Pid, Reason}, #state{
+    reader = Pid
+} = State) ->
+    case Reason of
+        {read, Claims} ->
+            {noreply, lists:foldl(fun hold/2, State#state{
+                reader = none
+            }, Claims)};
+        _ ->
+            _ = erlang:send_after(?PAUSE_MS, self(), read),
+            {noreply, State#state{reader = none}}
+    end;
+handle_info(read, State) ->
+    {noreply, read(State)};
+handle_info(work, State) ->
+    {noreply, work(State)};
+handle_info({'DOWN', Monitor, process, Pid, _}, #state{
+    callers = Callers
+} = State) ->
+    case Callers of
+        #{Monitor := Claim} -> {noreply, ended(unknown, Claim, State)};
+        #{} -> {noreply, owner_ended(Pid, State)}
+    end;
+handle_info(_Other, State) ->
+    {noreply, State}.
+
+-spec begun(pid(), claim(), #state{}) -> #state{}.
+begun(Caller, Claim, #state{callers = Callers} = State) ->
+    case find(Claim, State) of
+        {ok, _Stage} ->
+            State;
+        error ->
+            Monitor = monitor(process, Caller),
+            store({begun, Monitor}, Claim, State#state{
+                callers = Callers#{Monitor => Claim}
+            })
+    end.
+
+-spec ended(held | not_held | unknown, claim(), #state{}) -> #state{}.
+ended(held, Claim, State) ->
+    hold(Claim, no_caller(Claim, State));
+ended(not_held, Claim, State) ->
+    remove(Claim, State);
+ended(unknown, Claim, State) ->
+    work(free({Claim, true}, remove(Claim, State))).
+
+%% The process has the name, if it still lives.
+-spec hold(claim(), #state{}) -> #state{}.
+hold(#{pid := Pid} = Claim, #state{owners = Owners} = State) ->
+    case Owners of
+        #{Pid := {ended, _}} ->
+            work(free({Claim, false}, remove(Claim, State)));
+        #{} ->
+            store(held, Claim, State)
+    end.
+
+-spec find(claim(), #state{}) -> {ok, stage()} | error.
+find(#{pid := Pid, ref := Ref}, #state{owners = Owners}) ->
+    case Owners of
+        #{Pid := {_, #{Ref := {Stage, _}}}} -> {ok, Stage};
+        #{} -> error
+    end.
+
+-spec store(stage(), claim(), #state{}) -> #state{}.
+store(Stage, #{pid := Pid, ref := Ref} = Claim, State) ->
+    #state{owners = Owners} = State,
+    {Monitor, Claims} =
+        case Owners of
+            #{Pid := Owner} -> Owner;
+            #{} -> {monitor(process, Pid), #{}}
+        end,
+    Owner1 = {Monitor, Claims#{Ref => {Stage, Claim}}},
+    State#state{owners = Owners#{Pid => Owner1}}.
+
+-spec remove(claim(), #state{}) -> #state{}.
+remove(#{pid := Pid, ref := Ref} = Claim, State) ->
+    #state{owners = Owners} = Without = no_caller(Claim, State),
+    case Owners of
+        #{Pid := {Monitor, #{Ref := _} = Claims}} when
+            map_size(Claims) =:= 1
+        ->
+            _ = Monitor =/= ended andalso demonitor(Monitor, [flush]),
+            Without#state{owners = maps:remove(Pid, Owners)};
+        #{Pid := {Monitor, Claims}} ->
+            Owner = {Monitor, maps:remove(Ref, Claims)},
+            Without#state{owners = Owners#{Pid => Owner}};
+        #{} ->
+            Without
+    end.
+
+%% Nobody waits for the outcome any more.
+-spec no_caller(claim(), #state{}) -> #state{}.
+no_caller(Claim, #state{callers = Callers} = State) ->
+    case find(Claim, State) of
+        {ok, {begun, Monitor}} ->
+            true = demonitor(Monitor, [flush]),
+            State#state{callers = maps:remove(Monitor, Callers)};
+        _ ->
+            State
+    end.
+
+%% Claims whose outcome is not known yet stay until it is.
+-spec owner_ended(pid(), #state{}) -> #state{}.
+owner_ended(Pid, #state{owners = Owners} = State) ->
+    case Owners of
+        #{Pid := {_, Claims}} ->
+            Held = [Claim || _ := {held, Claim} <- Claims],
+            Ended = State#state{owners = Owners#{Pid => {ended, Claims}}},
+            work(lists:foldl(fun(Claim, S) ->
+                free({Claim, false}, remove(Claim, S))
+            end, Ended, Held));
+        #{} ->
+            State
+    end.
+
+-spec free(freed(), #state{}) -> #state{}.
+free(Freed, #state{to_free = ToFree} = State) ->
+    State#state{to_free = [Freed | ToFree]}.
+
+-spec work(#state{}) -> #state{}.
+work(#state{worker = none, to_free = [_ | _] = ToFree} = State) ->
+    {Batch, Later} = lists:split(min(?BATCH, length(ToFree)), ToFree),
+    {Pid, _} = spawn_monitor(fun() -> exit({freed, free_now(Batch)}) end),
+    State#state{worker = {Pid, Batch}, to_free = Later};
+work(State) ->
+    State.
+
+-spec worked(Left :: [freed()], #state{}) -> #state{}.
+worked([], State) ->
+    work(State#state{worker = none});
+worked(Left, #state{to_free = ToFree} = State) ->
+    _ = erlang:send_after(?PAUSE_MS, self(), work),
+    State#state{worker = none, to_free = ToFree ++ Left}.
+
+%% What could not be freed.
+-spec free_now([freed()]) -> [freed()].
+free_now(Batch) ->
+    ByScope = maps:groups_from_list(fun({#{scope := S}, _}) -> S end, Batch),
+    lists:append([free_in(Scope, Of) || Scope := Of <- ByScope]).
+
+-spec free_in(atom(), [freed()]) -> [freed()].
+free_in(Scope, Freed) ->
+    Table = todana_scope_records:table(Scope),
+    Sessions = lists:usort([S || {#{ref := {S, _}}, true} <- Freed]),
+    Fenced = [todana_scope_records:fence(Table, S) || S <- Sessions],
+    Registered = [{Key, Ref} || {#{key := Key, ref := Ref}, _} <- Freed],
+    maybe
+        true ?= lists:all(fun(Result) -> Result =:= ok end, Fenced),
+        ok ?= todana_scope_records:remove(Table, Registered),
+        []
+    else
+        _ -> Freed
+    end.

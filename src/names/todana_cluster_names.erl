@@ -1,0 +1,294 @@
+%% Names in cluster scopes: unique in the cluster, because each is a record of a
+%% durable table that is written only if no process has the name.
+-module(todana_cluster_names).
+-moduledoc false.
+
+-export([register/4, move/4, unregister/2, unregister/3]).
+-export([lookup/2, await/3, set_metadata/3]).
+-export([names/1, names_of/2, count/1]).
+
+-type shared() :: todana_name_scopes:shared().
+-type failure() :: todana_scope_records:failure().
+-type token() :: todana_scope_records:token().
+-type found() :: todana_scope_records:name_found().
+-type options() :: #{
+    metadata := term(), on_loss := todana_scope_records:on_loss()
+}.
+
+%% How long a look-up waits for a leader.
+-define(LOOK_UP_MS, 1_000).
+%% A process that waits for a name looks so often, also without an event.
+-define(AWAIT_MS, 1_000).
+
+-doc "Gives a process of this node a name that no process has.".
+-spec register(shared(), Name :: term(), pid(), options()) ->
+    {yes, token()} | no | failure().
+register(#{table := Table} = Shared, Name, Pid, Options) ->
+    #{metadata := Metadata, on_loss := OnLoss} = Options,
+    claim(Shared, Name, Pid, OnLoss, fun(Found) ->
+        case owner(Table, Found) of
+            {none, Checks} -> {yes, Metadata, Checks};
+            Owned -> Owned
+        end
+    end).
+
+%% Whether nobody has the name: its process has ended on this node, or its
+%% session has.
+-spec owner(atom(), found()) ->
+    {none, [todana_scope_records:check()]} | no | failure().
+owner(_Table, {none, _State}) ->
+    {none, []};
+owner(Table, {ok, {Pid, {Session, _}, _Origin, _Metadata}, _State}) ->
+    case has_ended(Pid) of
+        true ->
+            {none, []};
+        false ->
+            case todana_scope_records:session(Table, Session) of
+                {ok, {_Node, live}, _} -> no;
+                {error, _} = Failure -> Failure;
+                Ended -> {none, [todana_scope_records:check(Session, Ended)]}
+            end
+    end.
+
+-spec has_ended(pid()) -> boolean().
+has_ended(Pid) -> node(Pid) =:= node() andalso not is_process_alive(Pid).
+
+-doc """
+Gives the name to a process of this node if this is its token. The metadata
+stays.
+""".
+-spec move(shared(), Name :: term(), pid(), token()) ->
+    {yes, token()} | no | failure().
+move(Shared, Name, Pid, Token) ->
+    claim(Shared, Name, Pid, nothing, fun(Found) ->
+        case {todana_scope_records:token(Found), Found} of
+            {Token, {ok, {_, _, _, Metadata}, _}} -> {yes, Metadata, []};
+            _ -> no
+        end
+    end).
+
+-spec claim(
+    shared(), Name :: term(), pid(), todana_scope_records:on_loss(),
+    fun((found()) ->
+        {yes, Metadata :: term(), [todana_scope_records:check()]}
+        | no | failure())
+) -> {yes, token()} | no | failure().
+claim(#{table := Table, session := Session} = Shared, Name, Pid, OnLoss, May) ->
+    Key = todana_scope_records:name_key(Name),
+    #{ref := Ref} = Claim = todana_claims:new(Shared, Key, Pid, OnLoss),
+    Generation = todana_scope_records:generation(),
+    Permits = fun(Found) ->
+        maybe
+            {ok, Era, Check} ?= todana_scope_records:era(Table, Generation),
+            {yes, Metadata, Checks} ?= May(Found),
+            Removed = before(Session, Key, Found),
+            {yes, [{era, Era}, Metadata], [Check | Checks], Removed}
+        end
+    end,
+    case todana_claims:submit(Shared, [Claim], Permits) of
+        written ->
+            case todana_scope_records:generation() of
+                Generation ->
+                    token(Table, Key, Ref);
+                %% Its token is perhaps one that was given before.
+                _Other ->
+                    todana_claim_watcher:end_claim(Claim, unknown),
+                    {error, unknown}
+            end;
+        NotWritten ->
+            NotWritten
+    end.
+
+%% What the owner before has, if it is in another session: in this one, it is
+%% written over.
+-spec before(binary(), binary(), found()) -> [todana_commit:write()].
+before(Session, Key, {ok, {_, {Other, _} = Ref, _, _}, _}) when
+    Other =/= Session
+->
+    [_OfName, OfOwner] = todana_scope_records:removal(Key, Ref),
+    [OfOwner];
+before(_Session, _Key, _Found) ->
+    [].
+
+%% Somebody may have unregistered the name already.
+-spec token(atom(), binary(), todana_scope_records:ref()) ->
+    {yes, token()} | no | failure().
+token(Table, Key, Ref) ->
+    case todana_scope_records:read(Table, Key) of
+        {ok, {_, Ref, _, _}, _} = Found ->
+            {yes, todana_scope_records:token(Found)};
+        {error, _} = Failure ->
+            Failure;
+        _Other ->
+            no
+    end.
+
+-doc "Frees a name, whichever process has it.".
+-spec unregister(shared(), Name :: term()) -> ok | failure().
+unregister(Shared, Name) ->
+    case remove(Shared, Name, fun(_Found) -> true end) of
+        no -> ok;
+        Result -> Result
+    end.
+
+-doc "Frees a name if this is its token.".
+-spec unregister(shared(), Name :: term(), token()) -> ok | no | failure().
+unregister(Shared, Name, Token) ->
+    remove(Shared, Name, fun(Found) ->
+        todana_scope_records:token(Found) =:= Token
+    end).
+
+-spec remove(shared(), Name :: term(), fun((found()) -> boolean())) ->
+    ok | no | failure().
+remove(#{table := Table}, Name, Is) ->
+    Key = todana_scope_records:name_key(Name),
+    Removed = in_latest(Table, Key, fun
+        ({none, _State}) ->
+            no;
+        ({ok, {Pid, Ref, _, _}, _} = Found) ->
+            case Is(Found) of
+                true ->
+                    Writes = todana_scope_records:removal(Key, Ref),
+                    {commit, [], Writes, {removed, Pid, Ref}};
+                false ->
+                    no
+            end
+    end),
+    case Removed of
+        {removed, Pid, Ref} -> todana_claim_watcher:release(Pid, Ref);
+        NotRemoved -> NotRemoved
+    end.
+
+%% Another node may have written the record a moment ago.
+-spec in_latest(atom(), binary(), fun((found()) -> term())) -> dynamic().
+in_latest(Table, Key, Decide) ->
+    maybe
+        ok ?= todana_scope_records:refresh(Table, linear),
+        todana_scope_records:change(Table, Key, Decide)
+    end.
+
+-doc """
+The process that has the name, as far as records of the level `bounded` say, its
+metadata and token.
+""".
+-spec lookup(shared(), Name :: term()) ->
+    {ok, pid(), Metadata :: term(), token()} | error | failure().
+lookup(#{table := Table}, Name) ->
+    maybe
+        ok ?= todana_scope_records:refresh(Table, bounded, ?LOOK_UP_MS),
+        {ok, {Pid, _, _, Metadata}, _} = Found ?=
+            todana_scope_records:read(
+                Table, todana_scope_records:name_key(Name)
+            ),
+        false ?= has_ended(Pid),
+        {ok, Pid, Metadata, todana_scope_records:token(Found)}
+    else
+        {none, _State} -> error;
+        true -> error;
+        Failure -> Failure
+    end.
+
+-doc "Waits until a process has the name.".
+-spec await(shared(), Name :: term(), timeout()) ->
+    {ok, pid()} | {error, timeout | unavailable}.
+await(#{table := Table} = Shared, Name, TimeoutMs) ->
+    DeadlineMs =
+        case TimeoutMs of
+            infinity -> infinity;
+            _ -> now_ms() + TimeoutMs
+        end,
+    Key = todana_scope_records:name_key(Name),
+    case todana_subscription:subscribe(Table, #{key => Key}) of
+        {ok, Subscription} ->
+            Result = await_change(Shared, Name, Subscription, DeadlineMs),
+            _ = todana_subscription:unsubscribe(Subscription),
+            Result;
+        _ ->
+            {error, unavailable}
+    end.
+
+-spec await_change(shared(), term(), reference(), integer() | infinity) ->
+    {ok, pid()} | {error, timeout | unavailable}.
+await_change(Shared, Name, Subscription, DeadlineMs) ->
+    case lookup(Shared, Name) of
+        {ok, Pid, _Metadata, _Token} ->
+            {ok, Pid};
+        {error, _} ->
+            {error, unavailable};
+        error ->
+            case left_ms(DeadlineMs) of
+                0 ->
+                    {error, timeout};
+                LeftMs ->
+                    receive
+                        {todana, Subscription, _} -> ok
+                    after min(LeftMs, ?AWAIT_MS) -> ok
+                    end,
+                    _ = todana_subscription:events(Subscription),
+                    await_change(Shared, Name, Subscription, DeadlineMs)
+            end
+    end.
+
+-spec left_ms(integer() | infinity) -> non_neg_integer().
+left_ms(infinity) -> ?AWAIT_MS;
+left_ms(DeadlineMs) -> max(0, DeadlineMs - now_ms()).
+
+-doc "Changes the metadata of a name. Its token stays.".
+-spec set_metadata(shared(), Name :: term(), term()) -> ok | error | failure().
+set_metadata(#{table := Table}, Name, Metadata) ->
+    Key = todana_scope_records:name_key(Name),
+    in_latest(Table, Key, fun
+        ({none, _State}) ->
+            error;
+        ({ok, {Pid, Ref, _, _}, _} = Found) ->
+            Token = todana_scope_records:token(Found),
+            Value = {Pid, Ref, {token, Token}, Metadata},
+            case has_ended(Pid) of
+                true ->
+                    error;
+                false ->
+                    [OfName, _] = todana_scope_records:writes(
+                        Key, Value, nothing
+                    ),
+                    {commit, [], [OfName], ok}
+            end
+    end).
+
+-doc "All names.".
+-spec names(shared()) -> [Name :: term()] | failure().
+names(#{table := Table}) ->
+    Add = fun(Name, _Value, Names) -> [Name | Names] end,
+    todana_scope_records:fold_names(Add, [], Table).
+
+-doc "The names of a process, or of all processes of a node.".
+-spec names_of(shared(), pid() | node()) -> [Name :: term()] | failure().
+names_of(#{table := Table}, Owner) ->
+    Node = if is_pid(Owner) -> node(Owner); true -> Owner end,
+    case todana_scope_records:sessions(Table) of
+        {error, _} = Failure ->
+            Failure;
+        Sessions ->
+            [
+                Name
+             || {Session, At, live} <- Sessions, At =:= Node,
+                {Key, {Pid, _, _}} <- owned(Table, Session),
+                Owner =:= Node orelse Pid =:= Owner,
+                not has_ended(Pid),
+                {name, Name} <- [todana_scope_records:name_of(Key)]
+            ]
+    end.
+
+-spec owned(atom(), binary()) -> [{binary(), tuple()}].
+owned(Table, Session) ->
+    Add = fun(Key, Value, All) -> [{Key, Value} | All] end,
+    case todana_scope_records:fold_owned(Add, [], Table, Session) of
+        {error, _} -> [];
+        Owned -> Owned
+    end.
+
+-doc "How many names there are.".
+-spec count(shared()) -> non_neg_integer() | failure().
+count(#{table := Table}) -> todana_scope_records:count(Table).
+
+-spec now_ms() -> integer().
+now_ms() -> erlang:monotonic_time(millisecond).

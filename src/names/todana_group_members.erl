@@ -1,0 +1,115 @@
+%% Members of groups in cluster scopes: a record for each time that a process
+%% has joined.
+-module(todana_group_members).
+-moduledoc false.
+
+-export([join/3, join_again/2, leave/3]).
+-export([members/2, local_members/2, groups/1]).
+
+-type shared() :: todana_name_scopes:shared().
+-type failure() :: todana_scope_records:failure().
+
+%% How long a look-up waits for a leader.
+-define(LOOK_UP_MS, 1_000).
+
+-doc "Adds processes of this node to a group, all in one step.".
+-spec join(shared(), Group :: term(), [pid(), ...]) -> ok | failure().
+join(#{session := Session} = Shared, Group, Pids) ->
+    Claims = [
+        todana_claims:new(
+            Shared,
+            todana_scope_records:member_key(
+                Group, Session, Pid, erlang:unique_integer([positive])
+            ),
+            Pid, join_again
+        )
+     || Pid <- Pids
+    ],
+    Permits = fun(_Found) -> {yes, [], [], []} end,
+    case todana_claims:submit(Shared, Claims, Permits) of
+        written -> ok;
+        {error, _} = Failure -> Failure
+    end.
+
+-doc "Adds the process of a claim whose session has ended, in another one.".
+-spec join_again(shared(), todana_claim_watcher:claim()) -> ok | failure().
+join_again(Shared, #{key := Key, pid := Pid}) ->
+    {Group, Pid} = todana_scope_records:member_of(Key),
+    join(Shared, Group, [Pid]).
+
+-doc """
+Takes processes of this node out of a group in one step: each as often as it is
+in the list, or has joined.
+""".
+-spec leave(shared(), Group :: term(), [pid(), ...]) ->
+    ok | not_joined | failure().
+leave(#{table := Table, session := Session} = Shared, Group, Pids) ->
+    Times = maps:groups_from_list(fun(Pid) -> Pid end, Pids),
+    Joined = [
+        Each
+     || Pid := Same <- Times,
+        Each <- lists:sublist(
+            joined(Table, Group, Session, Pid), length(Same)
+        )
+    ],
+    Removed =
+        case Joined of
+            [] -> not_joined;
+            _ -> todana_scope_records:remove(Table, Joined)
+        end,
+    case Removed of
+        ok -> lists:foreach(fun release/1, Joined);
+        %% Its process has ended at this moment.
+        conflict -> leave(Shared, Group, Pids);
+        NotRemoved -> NotRemoved
+    end.
+
+-spec release({todana_scope_records:key(), todana_scope_records:ref()}) -> ok.
+release({Key, Ref}) ->
+    {_Group, Pid} = todana_scope_records:member_of(Key),
+    todana_claim_watcher:release(Pid, Ref).
+
+%% This node's records have what was written here.
+-spec joined(atom(), term(), binary(), pid()) ->
+    [{todana_scope_records:key(), todana_scope_records:ref()}].
+joined(Table, Group, Session, Pid) ->
+    Add = fun(Key, Keys) ->
+        case todana_scope_records:read(Table, Key) of
+            {ok, {Pid, Ref}, _} -> [{Key, Ref} | Keys];
+            _ -> Keys
+        end
+    end,
+    Prefix = todana_scope_records:member_prefix(Group, Session, Pid),
+    case todana_scope_records:fold_keys(Add, [], Table, Prefix) of
+        {error, _} -> [];
+        Joined -> Joined
+    end.
+
+-doc "The members of a group, each as often as it has joined.".
+-spec members(shared(), Group :: term()) -> [pid()] | failure().
+members(#{table := Table}, Group) ->
+    maybe
+        ok ?= todana_scope_records:refresh(Table, bounded, ?LOOK_UP_MS),
+        pids(Table, todana_scope_records:members_prefix({group, Group}))
+    end.
+
+-doc "Those of this node.".
+-spec local_members(shared(), Group :: term()) -> [pid()] | failure().
+local_members(#{table := Table, session := Session}, Group) ->
+    pids(Table, todana_scope_records:members_prefix({group, Group, Session})).
+
+-spec pids(atom(), binary()) -> [pid()] | failure().
+pids(Table, Prefix) ->
+    Add = fun(Key, Pids) ->
+        {_Group, Pid} = todana_scope_records:member_of(Key),
+        [Pid | Pids]
+    end,
+    todana_scope_records:fold_keys(Add, [], Table, Prefix).
+
+-doc "The groups that have members.".
+-spec groups(shared()) -> [Group :: term()] | failure().
+groups(#{table := Table}) ->
+    maybe
+        ok ?= todana_scope_records:refresh(Table, bounded, ?LOOK_UP_MS),
+        todana_scope_records:groups(Table)
+    end.

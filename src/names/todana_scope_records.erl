@@ -1,0 +1,510 @@
+%% The records of a cluster scope, in a durable table of the scope: who has a
+%% name, who is in a group, and the sessions of the nodes.
+%%
+%%     n Name                        {Pid, Ref, Origin, Metadata}
+%%     g Group Session Pid Number    {Pid, Ref}
+%%     o Session Key                 {Pid, Ref, OnLoss}   one for each of these
+%%     s Session                     {Node, live | gone}
+%%     e                             {Generation, Era}
+%%
+%% A key is a letter and bytes. A term is in Erlang's external format, which any
+%% term has, and in which a pid has its node; the length of a group stands
+%% before it, so that no group is the beginning of another one. A record of a
+%% name or a member, and its entry in the session, are written and removed in
+%% one step.
+%%
+%% A *session* is a start of a scope on a node, until the node is silent for
+%% long. Each registration is written only if the record of its session is
+%% unchanged: none is executed after the session has ended, however late it
+%% comes.
+%%
+%% The *token* of a name is the version of the record with which it was
+%% registered, and above it the era. Versions of a table only grow, unless
+%% writes are lost: by `cluster force', and in a backup that is restored. So
+%% each of these, and the first start, begins another *era*: a later number,
+%% made of the time. The *generation* is what they change in the data directory.
+-module(todana_scope_records).
+-moduledoc false.
+
+-export([table/1, tables/0, open/1, open_known/1]).
+-export([name_key/1, name_of/1, member_key/4, members_prefix/1]).
+-export([member_prefix/3, member_of/1]).
+-export([refresh/2, refresh/3, read/2, token/1]).
+-export([session/2, begin_session/2, end_session/3, fence/2]).
+-export([generation/0, era/2]).
+-export([change/3, removal/2, writes/3, remove/2, check/2]).
+-export([sessions/1, some_owned/2, fold_owned/4, fold_names/3, fold_keys/4]).
+-export([groups/1, count/1]).
+
+-export_type([table/0, session/0, key/0, ref/0, token/0, on_loss/0]).
+-export_type([name_found/0, failure/0, check/0]).
+
+-type table() :: atom().
+-type session() :: <<_:64>>.
+%% Of the record of a name or a member.
+-type key() :: binary().
+%% Of a registration: no other one has it.
+-type ref() :: {session(), pos_integer()}.
+-type token() :: pos_integer().
+-type generation() :: binary() | atom().
+-type era() :: pos_integer().
+%% What happens if the session ends and the process goes on.
+-type on_loss() ::
+    nothing | notify | {again, Metadata :: term()} | join_again.
+%% The registration of a name: its era, in the record that it has written, or
+%% the token.
+-type origin() :: {era, era()} | {token, token()}.
+-type name_value() :: {pid(), ref(), origin(), Metadata :: term()}.
+-type owned_value() :: {pid(), ref(), on_loss()}.
+-type session_value() :: {node(), live | gone}.
+%% A value with the state of its record, or the state alone.
+-type found(Value) :: {ok, Value, todana_commit:state()}
+    | {none, todana_commit:state()}.
+-type name_found() :: found(name_value()).
+%% A record that has to be unchanged.
+-type check() :: {binary(), todana_commit:state()}.
+%% `unavailable`: not executed. `unknown`: perhaps.
+-type failure() :: {error, unavailable | unknown | full | too_large}.
+
+-define(PREFIX, "todana_names.").
+-define(PAGE, 500).
+%% A token has 63 bits for decades: the others are minutes. An era of more
+%% versions ends in the numbers of later ones.
+-define(VERSION_BITS, 38).
+%% Of the year 2026, in seconds.
+-define(FIRST_S, 1_767_225_600).
+
+-doc "The table of a scope.".
+-spec table(atom()) -> table().
+table(Scope) -> list_to_atom(?PREFIX ++ atom_to_list(Scope)).
+
+-doc "The tables of all scopes that the log has.".
+-spec tables() -> [table()].
+tables() ->
+    [
+        binary_to_atom(Name)
+     || <<?PREFIX, _/binary>> = Name <- todana_nif:durable_tables()
+    ].
+
+-doc "Opens the table of a scope, and creates it if the log has none.".
+-spec open(table()) -> ok | {error, unavailable | differs}.
+open(Table) ->
+    Options = #{durable => true, codec => raw, order => lexical,
+                type => ordered_set},
+    case todana_open:open(Table, Options) of
+        {ok, _} -> ok;
+        {error, {exists, _}} -> {error, differs};
+        {error, _} -> {error, unavailable};
+        {badarg, _, _} -> {error, unavailable}
+    end.
+
+-doc "Opens a table that the log has.".
+-spec open_known(table()) -> ok | {error, term()}.
+open_known(Table) ->
+    case todana_tables:is_open(Table) of
+        true ->
+            ok;
+        false ->
+            maybe
+                {ok, _} ?= todana_tables:open_kept(Table),
+                ok
+            end
+    end.
+
+-doc "Returns when the records here are as new as the level says.".
+-spec refresh(table(), todana:read_level()) -> ok | failure().
+refresh(Table, Level) ->
+    refresh(Table, Level, todana_durable:timeout_ms()).
+
+-spec refresh(table(), todana:read_level(), pos_integer()) -> ok | failure().
+refresh(Table, Level, TimeoutMs) ->
+    case todana_read:await(Table, Level, TimeoutMs) of
+        ok -> ok;
+        {badarg, _, _} -> {error, unavailable}
+    end.
+
+-doc "The token of a name that was found.".
+-spec token(name_found()) -> token() | none.
+token({ok, {_Pid, _Ref, {era, Era}, _Metadata}, State}) ->
+    Era bsl ?VERSION_BITS + todana_commit:version(State);
+token({ok, {_Pid, _Ref, {token, Token}, _Metadata}, _State}) ->
+    Token;
+token({none, _State}) ->
+    none.
+
+-doc "The record of a session on this node.".
+-spec session(table(), session()) -> found(session_value()) | failure().
+session(Table, Session) -> read(Table, session_key(Session)).
+
+-doc "Writes that a session of this node has begun; ok if it has before.".
+-spec begin_session(table(), session()) -> ok | failure().
+begin_session(Table, Session) ->
+    Key = session_key(Session),
+    case read(Table, Key) of
+        {none, State} ->
+            Write = record(Key, {node(), live}),
+            case commit(Table, [{Key, State}], [Write]) of
+                conflict -> ok;
+                Result -> Result
+            end;
+        {ok, _, _} ->
+            ok;
+        Failure ->
+            Failure
+    end.
+
+-doc """
+Writes that a session has ended, or, if no name is left that has been registered
+in it, removes its record. No name is registered in it from then on.
+""".
+-spec end_session(table(), session(), gone | empty) -> ok | failure().
+end_session(Table, Session, How) ->
+    Key = session_key(Session),
+    case {How, read(Table, Key)} of
+        {empty, {ok, {_Node, gone}, State}} ->
+            ended(commit(Table, [{Key, State}], [{Key}]));
+        {gone, {ok, {Node, live}, State}} ->
+            Write = record(Key, {Node, gone}),
+            ended(commit(Table, [{Key, State}], [Write]));
+        {_, {error, _} = Failure} ->
+            Failure;
+        {_, _} ->
+            ok
+    end.
+
+%% Somebody else has ended it, or a registration has fenced it: the next look
+%% knows.
+-spec ended(ok | conflict | failure()) -> ok | failure().
+ended(conflict) -> ok;
+ended(Result) -> Result.
+
+-doc """
+What changes when writes may have been lost; `unknown` while they are given up.
+""".
+-spec generation() -> generation() | unknown.
+generation() ->
+    case todana_raft_groups:opened(todana_raft_groups:first()) of
+        #{cluster := none, uid := UId} -> UId;
+        #{forced := true} -> unknown;
+        #{server := Server} -> Server
+    end.
+
+-doc "The era of this generation, which is begun if there is none.".
+-spec era(table(), generation() | unknown) -> {ok, era(), check()} | failure().
+era(_Table, unknown) ->
+    {error, unavailable};
+era(Table, Generation) ->
+    case read(Table, ~"e") of
+        {ok, {Generation, Era}, State} ->
+            {ok, Era, {~"e", State}};
+        {ok, {_Other, Era}, State} ->
+            begin_era(Table, Generation, Era, State);
+        {none, State} ->
+            begin_era(Table, Generation, 0, State);
+        Failure ->
+            Failure
+    end.
+
+-spec begin_era(table(), generation(), era() | 0, todana_commit:state()) ->
+    {ok, era(), check()} | failure().
+begin_era(Table, Generation, Before, State) ->
+    Minutes = (erlang:system_time(second) - ?FIRST_S) div 60,
+    Value = {Generation, max(Before + 1, Minutes)},
+    case commit(Table, [{~"e", State}], [record(~"e", Value)]) of
+        Done when Done =:= ok; Done =:= conflict -> era(Table, Generation);
+        Failure -> Failure
+    end.
+
+-doc """
+Returns when nothing that was submitted in the session before, with an outcome
+that nobody knows, can still be executed. The records here have what was.
+""".
+-spec fence(table(), session()) -> ok | failure().
+fence(Table, Session) ->
+    Key = session_key(Session),
+    case read(Table, Key) of
+        {ok, Value, State} ->
+            case commit(Table, [{Key, State}], [record(Key, Value)]) of
+                %% The record has changed since it was read.
+                conflict -> ok;
+                Result -> Result
+            end;
+        {none, _State} ->
+            ok;
+        Failure ->
+            Failure
+    end.
+
+-doc """
+Makes the writes that the function decides about by the record of the name, in
+one step, if that record and the checked ones are unchanged. If one has changed,
+the function is called again. The result is its own.
+""".
+-spec change(table(), key(), Decide) -> Decided | failure() when
+    Decide :: fun((found(dynamic())) ->
+        {commit, [check()], [todana_commit:write()], Decided} | Decided).
+change(Table, Key, Decide) ->
+    DeadlineMs = now_ms() + todana_durable:timeout_ms(),
+    change(Table, Key, Decide, DeadlineMs, 1).
+
+-spec change(table(), key(), fun((found(dynamic())) -> term()), integer(),
+             pos_integer()) -> dynamic().
+change(Table, Key, Decide, DeadlineMs, Attempt) ->
+    case read(Table, Key) of
+        {error, _} = Failure ->
+            Failure;
+        Found ->
+            State = element(tuple_size(Found), Found),
+            case Decide(Found) of
+                {commit, Checks, Writes, Decided} ->
+                    All = [{Key, State} | Checks],
+                    case commit(Table, All, Writes) of
+                        ok ->
+                            Decided;
+                        conflict ->
+                            again(Table, Key, Decide, DeadlineMs, Attempt);
+                        Failure ->
+                            Failure
+                    end;
+                Decided ->
+                    Decided
+            end
+    end.
+
+-spec again(table(), key(), fun((found(dynamic())) -> term()), integer(),
+            pos_integer()) -> dynamic().
+again(Table, Key, Decide, DeadlineMs, Attempt) ->
+    case now_ms() < DeadlineMs of
+        true ->
+            ok = todana_commit:pause(Attempt),
+            change(Table, Key, Decide, DeadlineMs, Attempt + 1);
+        false ->
+            {error, unavailable}
+    end.
+
+-doc "That the record of a session is as it was found.".
+-spec check(session(), found(session_value())) -> check().
+check(Session, Found) ->
+    {session_key(Session), element(tuple_size(Found), Found)}.
+
+-doc "The removal of what a registration has written.".
+-spec removal(key(), ref()) -> [todana_commit:write()].
+removal(Key, {Session, _Number}) -> [{Key}, {owned_key(Session, Key)}].
+
+-doc "The records of a registration.".
+-spec writes(key(), tuple(), on_loss()) -> [todana_commit:write()].
+writes(Key, Value, OnLoss) ->
+    Pid = element(1, Value),
+    {Session, _} = Ref = element(2, Value),
+    [record(Key, Value), record(owned_key(Session, Key), {Pid, Ref, OnLoss})].
+
+-doc """
+Removes the records of these registrations, those that are left, in one step.
+`conflict` if one of them has changed meanwhile.
+""".
+-spec remove(table(), [{key(), ref()}]) -> ok | conflict | failure().
+remove(Table, Registrations) ->
+    case present(Table, Registrations, []) of
+        [] -> ok;
+        {error, _} = Failure -> Failure;
+        Present -> commit(Table, Present, [{Key} || {Key, _State} <- Present])
+    end.
+
+-spec present(table(), [{key(), ref()}], [check()]) -> [check()] | failure().
+present(_Table, [], Present) ->
+    Present;
+present(Table, [{Key, {Session, _} = Ref} | Others], Present) ->
+    Keys = [Key, owned_key(Session, Key)],
+    Found = [{K, has(Ref, read(Table, K))} || K <- Keys],
+    case lists:keyfind({error, unavailable}, 2, Found) of
+        false ->
+            Checks = [{K, State} || {K, {true, State}} <- Found],
+            present(Table, Others, Checks ++ Present);
+        {_Key, Failure} ->
+            Failure
+    end.
+
+%% Whether it is a record of this registration.
+-spec has(ref(), found(tuple()) | failure()) ->
+    {true, todana_commit:state()} | false | failure().
+has(_Ref, {error, _} = Failure) -> Failure;
+has(Ref, {ok, Value, State}) when element(2, Value) =:= Ref -> {true, State};
+has(_Ref, _Found) -> false.
+
+-doc "The key of a name.".
+-spec name_key(Name :: term()) -> key().
+name_key(Name) -> <<$n, (bytes(Name))/binary>>.
+
+-doc "The name of a key.".
+-spec name_of(key()) -> {name, Name :: term()} | none.
+name_of(<<$n, Bytes/binary>>) -> {name, binary_to_term(Bytes)};
+name_of(_Key) -> none.
+
+-doc "The key of a member of a group: a process may be one several times.".
+-spec member_key(Group :: term(), session(), pid(), pos_integer()) -> key().
+member_key(Group, Session, Pid, Number) ->
+    <<(member_prefix(Group, Session, Pid))/binary, Number:64>>.
+
+-doc "How the keys of a process in a group begin.".
+-spec member_prefix(Group :: term(), session(), pid()) -> binary().
+member_prefix(Group, Session, Pid) ->
+    Bytes = bytes(Pid),
+    <<(members_prefix({group, Group, Session}))/binary,
+      (byte_size(Bytes)):16, Bytes/binary>>.
+
+-doc """
+How the keys of members begin: of all groups, of one, or of one and a session.
+""".
+-spec members_prefix(all | {group, term()} | {group, term(), session()}) ->
+    binary().
+members_prefix(all) ->
+    ~"g";
+members_prefix({group, Group}) ->
+    Bytes = bytes(Group),
+    <<$g, (byte_size(Bytes)):32, Bytes/binary>>;
+members_prefix({group, Group, Session}) ->
+    <<(members_prefix({group, Group}))/binary, Session/binary>>.
+
+-doc "The group and the process of a key.".
+-spec member_of(key()) -> {Group :: term(), pid()}.
+member_of(
+    <<$g, Size:32, Group:Size/binary, _Session:8/binary, Length:16,
+      Pid:Length/binary, _Number:64>>
+) ->
+    {binary_to_term(Group), binary_to_term(Pid)}.
+
+-spec owned_key(session(), key()) -> binary().
+owned_key(Session, Key) -> <<$o, Session/binary, Key/binary>>.
+
+-spec session_key(session()) -> binary().
+session_key(Session) -> <<$s, Session/binary>>.
+
+-spec bytes(term()) -> binary().
+bytes(Term) -> term_to_binary(Term, [deterministic, {minor_version, 2}]).
+
+-doc "The record of a key on this node.".
+-spec read(table(), binary()) -> found(dynamic()) | failure().
+read(Table, Key) ->
+    case todana_commit:read(Table, Key) of
+        {{ok, Bytes}, State, _Options} -> {ok, binary_to_term(Bytes), State};
+        {error, State} -> {none, State};
+        {badarg, _, Cause} -> failure(Cause)
+    end.
+
+-spec record(binary(), term()) -> todana_commit:write().
+record(Key, Value) -> {Key, term_to_binary(Value), 0, never}.
+
+-spec commit(table(), [check()], [todana_commit:write()]) ->
+    ok | conflict | failure().
+commit(Table, Checks, Writes) ->
+    case todana_commit:commit(Table, Checks, Writes) of
+        {badarg, _, Cause} -> failure(Cause);
+        Result -> Result
+    end.
+
+%% A table that is closed is so because the application stops.
+-spec failure(term()) -> failure().
+failure(Cause) when Cause =:= key_too_long; Cause =:= value_too_long ->
+    {error, too_large};
+failure(_Cause) ->
+    {error, unavailable}.
+
+-doc "All sessions.".
+-spec sessions(table()) ->
+    [{session(), node(), live | gone}] | failure().
+sessions(Table) ->
+    Add = fun({<<$s, Session:8/binary>>, Value}, Acc) ->
+        {Node, Life} = binary_to_term(Value),
+        [{Session, Node, Life} | Acc]
+    end,
+    fold(Add, [], Table, ~"s", start, false).
+
+-doc "Registrations of a session: all, if there are only a few hundred.".
+-spec some_owned(table(), session()) -> [{key(), owned_value()}] | failure().
+some_owned(Table, Session) ->
+    case page(Table, <<$o, Session/binary>>, start, false) of
+        {Records, _Next} ->
+            [
+                {Key, binary_to_term(Value)}
+             || {<<$o, _:8/binary, Key/binary>>, Value} <- Records
+            ];
+        Failure ->
+            Failure
+    end.
+
+-doc "A function of each registration of a session.".
+-spec fold_owned(
+    fun((key(), owned_value(), Acc) -> Acc), Acc, table(), session()
+) -> Acc | failure().
+fold_owned(Function, Acc, Table, Session) ->
+    Each = fun({<<$o, _:8/binary, Key/binary>>, Value}, Sum) ->
+        Function(Key, binary_to_term(Value), Sum)
+    end,
+    fold(Each, Acc, Table, <<$o, Session/binary>>, start, false).
+
+-doc "A function of each name.".
+-spec fold_names(
+    fun((Name :: term(), name_value(), Acc) -> Acc), Acc, table()
+) -> Acc | failure().
+fold_names(Function, Acc, Table) ->
+    Each = fun({<<$n, Bytes/binary>>, Value}, Sum) ->
+        Function(binary_to_term(Bytes), binary_to_term(Value), Sum)
+    end,
+    fold(Each, Acc, Table, ~"n", start, false).
+
+-doc "A function of each key that begins with these bytes.".
+-spec fold_keys(fun((key(), Acc) -> Acc), Acc, table(), binary()) ->
+    Acc | failure().
+fold_keys(Function, Acc, Table, Prefix) ->
+    fold(Function, Acc, Table, Prefix, start, true).
+
+-doc "The number of names.".
+-spec count(table()) -> non_neg_integer() | failure().
+count(Table) -> fold_keys(fun(_Key, N) -> N + 1 end, 0, Table, ~"n").
+
+-doc "The groups that have a member, by a step from each to the next one.".
+-spec groups(table()) -> [Group :: term()] | failure().
+groups(Table) -> groups(Table, ~"g", []).
+
+-spec groups(table(), binary(), [term()]) -> [term()] | failure().
+groups(Table, From, Groups) ->
+    Options = #{limit => 1, keys_only => true},
+    case todana_ranges:range(Table, {excluded, From}, ~"h", Options) of
+        {[<<$g, Size:32, Group:Size/binary, _/binary>>], _} ->
+            %% Behind all keys of the group: a session has 8 bytes.
+            Last = <<$g, Size:32, Group:Size/binary, 16#ffffffffffffffffff:72>>,
+            groups(Table, Last, [binary_to_term(Group) | Groups]);
+        {badarg, _, Cause} ->
+            failure(Cause);
+        {[], {cursor, Next}} ->
+            groups(Table, Next, Groups);
+        {_, _} ->
+            Groups
+    end.
+
+-spec fold(
+    fun((dynamic(), Acc) -> Acc), Acc, table(), binary(),
+    start | {cursor, binary()} | done, KeysOnly :: boolean()
+) -> Acc | failure().
+fold(_Function, Acc, _Table, _Prefix, done, _KeysOnly) ->
+    Acc;
+fold(Function, Acc, Table, Prefix, Cursor, KeysOnly) ->
+    case page(Table, Prefix, Cursor, KeysOnly) of
+        {Records, Next} ->
+            Sum = lists:foldl(Function, Acc, Records),
+            fold(Function, Sum, Table, Prefix, Next, KeysOnly);
+        Failure ->
+            Failure
+    end.
+
+-spec page(table(), binary(), start | {cursor, binary()}, boolean()) ->
+    {[dynamic()], {cursor, binary()} | done} | failure().
+page(Table, Prefix, Cursor, KeysOnly) ->
+    Options = #{limit => ?PAGE, cursor => Cursor, keys_only => KeysOnly},
+    case todana_ranges:prefix(Table, Prefix, Options) of
+        {badarg, _, Cause} -> failure(Cause);
+        Page -> Page
+    end.
+
+-spec now_ms() -> integer().
+now_ms() -> erlang:monotonic_time(millisecond).

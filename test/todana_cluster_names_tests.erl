@@ -1,0 +1,402 @@
+%% Names in cluster scopes, in a node with a log of its own: tokens, owners that
+%% end at any moment, and writes of which nobody knows the outcome.
+-module(todana_cluster_names_tests).
+
+-include_lib("eunit/include/eunit.hrl").
+
+-import(todana_scopes, [
+    start_durable/1, spawn_waiting/0, stop_process/1, remote/0,
+    kill/1, settle/1, wait/1
+]).
+
+-define(TABLE, 'todana_names.services').
+
+cluster_names_test_() ->
+    Start = fun() -> start_durable(cluster_names_tests) end,
+    {setup, Start, fun todana_scopes:stop_durable/1, [
+        {foreach, fun open/0, fun close/1, [
+            fun(_) -> {Title, Test} end
+         || {Title, Test} <- [
+                {"tokens only grow", fun tokens/0},
+                {"tokens grow although writes are lost", fun eras/0},
+                {"a name is moved by its token", fun move/0},
+                {"freed by its token", fun free_by_token/0},
+                {"a process waits for a name", fun await_name/0},
+                {"a supervisor restarts a named process", fun supervised/0},
+                {"a later owner keeps the name", fun later_owner/0},
+                {"a caller that ends on the way", fun dead_callers/0},
+                {"a watcher that ends", {timeout, 60, fun dead_watchers/0}},
+                {"many names of one process", {timeout, 60, fun thousands/0}},
+                {"an outcome that is unknown", fun unknown/0},
+                {"a session that has ended", fun ended_session/0},
+                {"names of an ended session are free", fun orphans/0},
+                {"a long name", fun long_name/0},
+                {"misuse", fun misuse/0}
+            ]
+        ]},
+        {"the application is restarted", fun restart/0}
+    ]}.
+
+open() -> ok = todana_names:start_scope(services, cluster).
+
+%% What stays is the era.
+close(_) ->
+    ok = todana_names:stop_scope(services),
+    wait(fun() -> todana:count(?TABLE) =:= 1 end).
+
+tokens() ->
+    Name = {services, leader},
+    lists:foldl(
+        fun(_, Before) ->
+            Pid = spawn_waiting(),
+            {yes, Token} = todana_names:register_name_token(Name, Pid),
+            ?assert(Token > Before),
+            ?assertEqual(no, todana_names:register_name_token(Name, self())),
+            ?assertEqual({ok, Pid, Token}, todana_names:lookup_token(Name)),
+            ok = todana_names:set_metadata(Name, {some, Token}),
+            ?assertEqual({ok, Pid, Token}, todana_names:lookup_token(Name)),
+            ok = todana_names:set_metadata(Name, {more, Token}),
+            ?assertEqual({ok, Pid, Token}, todana_names:lookup_token(Name)),
+            stop_process(Pid),
+            Token
+        end,
+        0,
+        lists:seq(1, 5)
+    ).
+
+move() ->
+    Name = {services, a},
+    {yes, First} = todana_names:register_name_token(
+        Name, spawn_waiting(), #{metadata => m}
+    ),
+    Pid = spawn_waiting(),
+    Move = fun(Token) ->
+        todana_names:reregister_name_token(Name, Token, Pid)
+    end,
+    ?assertEqual(no, Move(First + 1)),
+    {yes, Second} = Move(First),
+    ?assert(Second > First),
+    ?assertEqual(no, Move(First)),
+    ?assertEqual({ok, Pid, m}, todana_names:lookup(Name)),
+    ?assertEqual([a], todana_names:which_names(services, Pid)),
+    ?assertEqual(1, todana_names:count(services)),
+    ?assertEqual(
+        no, todana_names:reregister_name_token({services, b}, 1, Pid)
+    ),
+    %% The first owner takes nothing along.
+    stop_process(Pid),
+    wait(fun() -> todana_names:count(services) =:= 0 end).
+
+free_by_token() ->
+    Name = {services, a},
+    {yes, Token} = todana_names:register_name_token(Name, self()),
+    ?assertEqual(no, todana_names:unregister_name_token(Name, Token + 1)),
+    ?assertEqual(self(), todana_names:whereis_name(Name)),
+    ?assertEqual(ok, todana_names:unregister_name_token(Name, Token)),
+    ?assertEqual(no, todana_names:unregister_name_token(Name, Token)),
+    ?assertEqual(undefined, todana_names:whereis_name(Name)).
+
+await_name() ->
+    Name = {services, later},
+    ?assertEqual({error, timeout}, todana_names:await_name(Name, 0)),
+    ?assertEqual({error, timeout}, todana_names:await_name(Name, 10)),
+    Self = self(),
+    Waiter = spawn_link(fun() ->
+        Self ! {self(), todana_names:await_name(Name, infinity)}
+    end),
+    Pid = spawn_waiting(),
+    yes = todana_names:register_name(Name, Pid),
+    receive {Waiter, Found} -> ?assertEqual({ok, Pid}, Found) end,
+    ?assertEqual({ok, Pid}, todana_names:await_name(Name, 0)),
+    ?assertEqual({messages, []}, process_info(self(), messages)),
+    stop_process(Pid).
+
+%% The supervisor registers the name anew before the watcher has freed it.
+supervised() ->
+    Name = {services, supervised},
+    Owner = fun() -> spawn_waiting() end,
+    with_suspended_watchers(fun() ->
+        lists:foldl(
+            fun(_, Before) ->
+                stop_process(Before),
+                ?assertEqual(undefined, todana_names:whereis_name(Name)),
+                Next = Owner(),
+                %% The outcome is not noticed to a watcher that does not listen.
+                ?assertEqual(yes, todana_names:register_name(Name, Next)),
+                ?assertEqual(Next, todana_names:whereis_name(Name)),
+                Next
+            end,
+            Owner(),
+            lists:seq(1, 5)
+        )
+    end),
+    settle(todana_claim_watcher:watchers()),
+    Last = todana_names:whereis_name(Name),
+    ?assertEqual([supervised], todana_names:which_names(services, Last)),
+    stop_process(Last),
+    wait(fun() -> todana_names:count(services) =:= 0 end).
+
+later_owner() ->
+    Name = {services, a},
+    Pid = spawn_waiting(),
+    yes = todana_names:register_name(Name, Pid),
+    with_suspended_watchers(fun() ->
+        stop_process(Pid),
+        yes = todana_names:register_name(Name, self())
+    end),
+    settle(todana_claim_watcher:watchers()),
+    ?assertEqual(self(), todana_names:whereis_name(Name)),
+    ok = todana_names:unregister_name(Name).
+
+%% Callers are killed while they register; some have got the name for another
+%% process, which goes on. Nothing stays of those that have ended.
+dead_callers() ->
+    lists:foreach(
+        fun(N) ->
+            Caller = spawn(fun() ->
+                register_for_ever({services, {N, self()}}, self())
+            end),
+            _ = [erlang:yield() || _ <- lists:seq(1, N * 7 rem 50)],
+            timer:sleep(N rem 4),
+            exit(Caller, kill)
+        end,
+        lists:seq(1, 200)
+    ),
+    wait(fun() -> todana_names:count(services) =:= 0 end).
+
+register_for_ever(Name, Pid) ->
+    yes = todana_names:register_name(Name, Pid),
+    ok = todana_names:unregister_name(Name),
+    register_for_ever(Name, Pid).
+
+%% Watchers are killed while names come and go. No process ends for that, and no
+%% name stays.
+dead_watchers() ->
+    Self = self(),
+    Stayers = [spawn_waiting() || _ <- lists:seq(1, 50)],
+    [yes = todana_names:register_name({services, Pid}, Pid) || Pid <- Stayers],
+    Workers = [
+        spawn_link(fun() ->
+            [
+                begin
+                    Pid = spawn_waiting(),
+                    yes = todana_names:register_name({services, {N, Pid}}, Pid),
+                    stop_process(Pid)
+                end
+             || N <- lists:seq(1, 200)
+            ],
+            Self ! {done, self()}
+        end)
+     || _ <- lists:seq(1, 4)
+    ],
+    %% The supervisor bears 20 in 10 seconds.
+    [
+        begin
+            kill(lists:nth(Number, todana_claim_watcher:watchers())),
+            timer:sleep(20)
+        end
+     || Number <- lists:seq(1, 8)
+    ],
+    [receive {done, Worker} -> ok end || Worker <- Workers],
+    wait(fun() -> todana_names:count(services) =:= 50 end),
+    [?assert(is_process_alive(Pid)) || Pid <- Stayers],
+    ?assertEqual(
+        lists:sort(Stayers), lists:sort(todana_names:which_names(services))
+    ),
+    [stop_process(Pid) || Pid <- Stayers],
+    wait(fun() -> todana_names:count(services) =:= 0 end).
+
+%% More than a watcher removes in a step.
+thousands() ->
+    Pid = spawn_waiting(),
+    Names = [{services, N} || N <- lists:seq(1, 1_001)],
+    [yes = todana_names:register_name(Name, Pid) || Name <- Names],
+    ?assertEqual(1_001, length(todana_names:which_names(services, Pid))),
+    ?assertEqual(1_001, length(todana_names:which_names(services, node()))),
+    stop_process(Pid),
+    ?assertEqual([], todana_names:which_names(services, Pid)),
+    wait(fun() -> todana_names:which_names(services) =:= [] end).
+
+%% After writes were lost: a version may come twice then, a token does not.
+eras() ->
+    Register = fun(Name) ->
+        Full = {services, Name},
+        {yes, Token} = todana_names:register_name_token(Full, self()),
+        ok = todana_names:unregister_name(Full),
+        Token
+    end,
+    First = Register(a),
+    ?assert(First < 1 bsl 62),
+    Second = Register(a),
+    %% As a node has it that knows nothing of the second one.
+    {ok, Era, _} = todana_scope_records:era(?TABLE, generation),
+    ?assert(Era > First bsr 38),
+    {ok, Era, _} = todana_scope_records:era(?TABLE, generation),
+    Third = Register(a),
+    ?assert(Third bsr 38 > Second bsr 38),
+    ?assertEqual(
+        {error, unavailable}, todana_scope_records:era(?TABLE, unknown)
+    ).
+
+%% A registration that was submitted for an older state of the session is never
+%% executed: that is what a fence does.
+unknown() ->
+    #{session := Session} = todana_name_scopes:table(services),
+    Live = todana_scope_records:session(?TABLE, Session),
+    Key = fun todana_scope_records:name_key/1,
+    Ref = {Session, 1},
+    Late = fun(_Found) ->
+        {
+            commit,
+            [todana_scope_records:check(Session, Live)],
+            todana_scope_records:writes(
+                Key(a), {self(), Ref, {era, 1}, m}, nothing
+            ),
+            written
+        }
+    end,
+    ok = todana_scope_records:fence(?TABLE, Session),
+    Before = todana_durable:timeout_ms(),
+    ok = todana_durable:configure(#{write_timeout_ms => 100}),
+    ?assertEqual(
+        {error, unavailable}, todana_scope_records:change(?TABLE, Key(a), Late)
+    ),
+    ok = todana_durable:configure(#{write_timeout_ms => Before}),
+    ?assertEqual(error, todana_names:lookup({services, a})),
+    %% A claim that its caller has given up goes with its record.
+    Claim = #{
+        pid => self(), scope => services, key => Key(b), ref => {Session, 2},
+        on_loss => nothing
+    },
+    ok = todana_claim_watcher:begin_claim(Claim),
+    written = todana_scope_records:change(?TABLE, Key(b), fun(_Found) ->
+        Value = {self(), {Session, 2}, {era, 1}, m},
+        Writes = todana_scope_records:writes(Key(b), Value, nothing),
+        {commit, [], Writes, written}
+    end),
+    ?assertEqual(self(), todana_names:whereis_name({services, b})),
+    ok = todana_claim_watcher:end_claim(Claim, unknown),
+    wait(fun() -> todana_names:whereis_name({services, b}) =:= undefined end).
+
+%% Somebody else has ended it: owners who want to know are noticed, and some get
+%% their names in a new session.
+ended_session() ->
+    #{session := Session} = todana_name_scopes:table(services),
+    Options = fun(OnLoss) -> #{metadata => m, on_loss => OnLoss} end,
+    Register = fun(Name, OnLoss) ->
+        todana_names:register_name_token(
+            {services, Name}, self(), Options(OnLoss)
+        )
+    end,
+    {yes, Token} = Register(again, again),
+    {yes, _} = Register(noticed, notify),
+    {yes, _} = Register(silent, nothing),
+    ok = todana_scope_records:end_session(?TABLE, Session, gone),
+    ?assertEqual({error, unavailable}, Register(other, nothing)),
+    ?assertEqual(no, todana_names:register_name({services, other}, self())),
+    Regained = {todana_names, regained, {services, again}},
+    [
+        receive Message -> ok end
+     || Message <- [
+            {todana_names, lost, {services, again}},
+            {todana_names, lost, {services, noticed}},
+            Regained
+        ]
+    ],
+    ?assertEqual({messages, []}, process_info(self(), messages)),
+    {ok, Owner, Later} = todana_names:lookup_token({services, again}),
+    ?assertEqual(self(), Owner),
+    ?assert(Later > Token),
+    ?assertEqual({ok, Owner, m}, todana_names:lookup({services, again})),
+    wait(fun() -> todana_names:which_names(services) =:= [again] end),
+    {yes, _} = Register(noticed, nothing),
+    wait(fun() -> length(todana_scope_records:sessions(?TABLE)) =:= 1 end).
+
+%% Of a node that is gone: free as soon as its session has ended, before its
+%% records are removed.
+orphans() ->
+    Other = <<1:64>>,
+    ok = todana_scope_records:begin_session(?TABLE, Other),
+    Remote = remote(),
+    [
+        written = todana_scope_records:change(?TABLE, Key, fun(_Found) ->
+            Value = {Remote, {Other, Name}, {era, 1}, undefined},
+            Writes = todana_scope_records:writes(Key, Value, nothing),
+            {commit, [], Writes, written}
+        end)
+     || Name <- lists:seq(1, 1_200),
+        Key <- [todana_scope_records:name_key(Name)]
+    ],
+    ?assertEqual(no, todana_names:register_name({services, 1}, self())),
+    ?assertEqual(Remote, todana_names:whereis_name({services, 1})),
+    ?assertEqual(1_200, length(todana_names:which_names(services, node()))),
+    ok = todana_scope_records:end_session(?TABLE, Other, gone),
+    ?assertEqual(yes, todana_names:register_name({services, 1}, self())),
+    wait(fun() -> todana_names:which_names(services) =:= [1] end),
+    ?assertEqual(self(), todana_names:whereis_name({services, 1})),
+    wait(fun() -> length(todana_scope_records:sessions(?TABLE)) =:= 1 end).
+
+long_name() ->
+    Long = binary:copy(~"x", 60_000),
+    ?assertEqual(yes, todana_names:register_name({services, Long}, self())),
+    ?assertEqual(self(), todana_names:whereis_name({services, Long})),
+    ok = todana_names:unregister_name({services, Long}),
+    Longer = binary:copy(~"x", 20 bsl 20),
+    [
+        ?assertEqual(
+            {error, too_large},
+            todana_names:register_name_token(Name, self(), Options)
+        )
+     || {Name, Options} <- [
+            {{services, Longer}, #{}}, {{services, a}, #{metadata => Longer}}
+        ]
+    ],
+    ?assertEqual(undefined, todana_names:whereis_name({services, a})).
+
+misuse() ->
+    [
+        ?assertError(badarg, apply(todana_names, Function, Arguments))
+     || {Function, Arguments} <- [
+            {register_name_token, [{services, a}, self(), m]},
+            {register_name_token, [{services, a}, self(), #{meta => m}]},
+            {register_name_token, [{services, a}, self(), #{on_loss => x}]},
+            {register_name_token, [a, self()]},
+            {reregister_name_token, [{services, a}, 1, a]},
+            {await_name, [{services, a}, -1]},
+            {await_name, [{none, a}, 1]},
+            {lookup_token, [a]},
+            {unregister_name_token, [a, 1]}
+        ]
+    ].
+
+%% Names end with their node's run, however it ends.
+restart() ->
+    ok = todana_names:start_scope(services, cluster),
+    yes = todana_names:register_name({services, a}, self()),
+    ok = application:stop(todana),
+    ok = application:start(todana),
+    ?assertEqual([], todana_names:which_scopes()),
+    ok = todana_names:start_scope(services, cluster),
+    ?assertEqual(undefined, todana_names:whereis_name({services, a})),
+    yes = todana_names:register_name({services, a}, self()),
+    Master = application_controller:get_master(todana),
+    Monitor = monitor(process, Master),
+    exit(Master, kill),
+    receive {'DOWN', Monitor, process, Master, killed} -> ok end,
+    wait(fun() -> whereis(todana_sup) =:= undefined end),
+    wait(fun() -> application:start(todana) =:= ok end),
+    ok = todana_names:start_scope(services, cluster),
+    wait(fun() ->
+        todana_names:register_name({services, a}, spawn_waiting()) =:= yes
+    end),
+    ok = todana_names:stop_scope(services).
+
+%% What they are sent waits.
+with_suspended_watchers(Test) ->
+    Watchers = todana_claim_watcher:watchers(),
+    [ok = sys:suspend(Watcher) || Watcher <- Watchers],
+    try
+        Test()
+    after
+        [ok = sys:resume(Watcher) || Watcher <- Watchers]
+    end.
