@@ -79,6 +79,24 @@ def ranges(results) -> Part:
     return part_of("Ordered tables", intro, [time, memory])
 
 
+def names(results) -> Part:
+    """Names and groups of processes, on one node."""
+    words = {"register": "register", "whereis": "look up", "unregister": "unregister", "members": "read a group of 10 processes"}
+    arms = list(dict.fromkeys(cell["arm"] for cell in results))
+    figure = Figure("Names and groups, time per operation", "Microseconds per operation", arms, "{:.2f}", False)
+    for operation, word in words.items():
+        found = {cell["arm"]: cell["us_per_operation"] for cell in results if cell["operation"] == operation}
+        if found:
+            figure.add(word, found, [found[arm] for arm in ("todana_local", "todana_groups") if arm in found])
+    intro = (
+        "One process and one node; names are tuples. `ets` is `insert_new`, `lookup` and `delete` of a public table with "
+        "`read_concurrency` and `write_concurrency`, without what a registry does when a process ends. `todana_cluster` and "
+        "`todana_groups` are a cluster scope on a node with a data directory: a registration is on its disk. `global` and `pg` ask no "
+        "other node here."
+    )
+    return part_of("Names and groups", intro, [figure])
+
+
 def network(results) -> Part:
     """Requests over sockets, by the RESP and memcached protocols."""
     figures = []
@@ -196,7 +214,7 @@ def _of_mode(rounds, name, mode):
 
 
 PARTS = {
-    "local": local, "calls": calls, "ranges": ranges, "network": network, "loops": benchmarks_cpu.loops, "kyoto": kyoto,
+    "local": local, "calls": calls, "ranges": ranges, "names": names, "network": network, "loops": benchmarks_cpu.loops, "kyoto": kyoto,
     "scripts": benchmarks_cpu.scripts, "memory": memory, "idle": benchmarks_cpu.idle, "durable": durable,
     "replicated": benchmarks_cluster.replicated, "failover": benchmarks_cluster.failover,
 }  # fmt: skip
