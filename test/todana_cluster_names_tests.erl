@@ -5,42 +5,42 @@
 -include_lib("eunit/include/eunit.hrl").
 
 -import(todana_scopes, [
-    start_durable/1, spawn_waiting/0, stop_process/1, remote/0,
-    kill/1, settle/1, wait/1
+    spawn_waiting/0, stop_process/1, remote/0, kill/1, wait/1
 ]).
 
 -define(TABLE, 'todana_names.services').
 
 cluster_names_test_() ->
-    Start = fun() -> start_durable(cluster_names_tests) end,
-    {setup, Start, fun todana_scopes:stop_durable/1, [
-        {foreach, fun open/0, fun close/1, [
-            fun(_) -> {Title, Test} end
-         || {Title, Test} <- [
-                {"tokens only grow", fun tokens/0},
-                {"tokens grow although writes are lost", fun eras/0},
-                {"a name is moved by its token", fun move/0},
-                {"freed by its token", fun free_by_token/0},
-                {"a process waits for a name", fun await_name/0},
-                {"a supervisor restarts a named process", fun supervised/0},
-                {"a later owner keeps the name", fun later_owner/0},
-                {"a caller that ends on the way", fun dead_callers/0},
-                {"a watcher that ends", {timeout, 60, fun dead_watchers/0}},
-                {"many names of one process", {timeout, 60, fun thousands/0}},
-                {"an outcome that is unknown", fun unknown/0},
-                {"a session that has ended", fun ended_session/0},
-                {"names of an ended session are free", fun orphans/0},
-                {"a long name", fun long_name/0},
-                {"misuse", fun misuse/0}
-            ]
-        ]},
-        {"the application is restarted", fun restart/0}
-    ]}.
+    Between = {fun open/0, fun close/0},
+    [
+        todana_scopes:in_durable_node(cluster_names_tests, Between, [
+            {"tokens only grow", fun tokens/0},
+            {"tokens grow although writes are lost", fun eras/0},
+            {"a name is moved by its token", fun move/0},
+            {"freed by its token", fun free_by_token/0},
+            {"a process waits for a name", fun await_name/0},
+            {"a supervisor restarts a named process", fun supervised/0},
+            {"a later owner keeps the name", fun later_owner/0},
+            {"a caller that ends on the way", fun dead_callers/0},
+            {"a watcher that ends", fun dead_watchers/0},
+            {"many names of one process", fun thousands/0},
+            {"an outcome that is unknown", fun unknown/0},
+            {"a session that has ended", fun ended_session/0},
+            {"a session that ends on the way", fun ending_session/0},
+            {"names of an ended session are free", fun orphans/0},
+            {"a long name", fun long_name/0},
+            {"misuse", fun misuse/0}
+        ]),
+        todana_scopes:in_durable_node(
+            restarted_cluster_names_tests, Between,
+            [{"the application is restarted", fun restart/0}]
+        )
+    ].
 
 open() -> ok = todana_names:start_scope(services, cluster).
 
 %% What stays is the era.
-close(_) ->
+close() ->
     ok = todana_names:stop_scope(services),
     wait(fun() -> todana:count(?TABLE) =:= 1 end).
 
@@ -130,7 +130,7 @@ supervised() ->
             lists:seq(1, 5)
         )
     end),
-    settle(todana_claim_watcher:watchers()),
+    settle(),
     Last = todana_names:whereis_name(Name),
     ?assertEqual([supervised], todana_names:which_names(services, Last)),
     stop_process(Last),
@@ -144,20 +144,23 @@ later_owner() ->
         stop_process(Pid),
         yes = todana_names:register_name(Name, self())
     end),
-    settle(todana_claim_watcher:watchers()),
+    settle(),
     ?assertEqual(self(), todana_names:whereis_name(Name)),
     ok = todana_names:unregister_name(Name).
 
-%% Callers are killed while they register; some have got the name for another
-%% process, which goes on. Nothing stays of those that have ended.
+%% Callers are killed while they register, for themselves or for a process that
+%% has been killed just before. No name stays.
 dead_callers() ->
     lists:foreach(
         fun(N) ->
+            Other = spawn_waiting(),
             Caller = spawn(fun() ->
-                register_for_ever({services, {N, self()}}, self())
+                Owner = element(1 + N rem 2, {self(), Other}),
+                register_for_ever({services, {N, Owner}}, Owner)
             end),
-            _ = [erlang:yield() || _ <- lists:seq(1, N * 7 rem 50)],
             timer:sleep(N rem 4),
+            exit(Other, kill),
+            _ = [erlang:yield() || _ <- lists:seq(1, N * 7 rem 50)],
             exit(Caller, kill)
         end,
         lists:seq(1, 200)
@@ -165,7 +168,7 @@ dead_callers() ->
     wait(fun() -> todana_names:count(services) =:= 0 end).
 
 register_for_ever(Name, Pid) ->
-    yes = todana_names:register_name(Name, Pid),
+    _ = todana_names:register_name(Name, Pid),
     ok = todana_names:unregister_name(Name),
     register_for_ever(Name, Pid).
 
@@ -312,6 +315,24 @@ ended_session() ->
     {yes, _} = Register(noticed, nothing),
     wait(fun() -> length(todana_scope_records:sessions(?TABLE)) =:= 1 end).
 
+%% Its last registration has not been written when it ends.
+ending_session() ->
+    #{session := Session} = Shared = todana_name_scopes:table(services),
+    Key = todana_scope_records:name_key(a),
+    Claim = todana_claims:new(Shared, Key, self(), nothing),
+    Permits = fun(_Found) ->
+        ok = todana_scope_records:end_session(?TABLE, Session, gone),
+        {yes, [{era, 1}, m], [], []}
+    end,
+    ?assertEqual(
+        {error, unavailable}, todana_claims:submit(Shared, [Claim], Permits)
+    ),
+    ?assertMatch({none, _}, todana_scope_records:read(?TABLE, Key)),
+    wait(fun() ->
+        todana_names:register_name({services, a}, self()) =:= yes
+    end),
+    ok = todana_names:unregister_name({services, a}).
+
 %% Of a node that is gone: free as soon as its session has ended, before its
 %% records are removed.
 orphans() ->
@@ -371,7 +392,6 @@ misuse() ->
 
 %% Names end with their node's run, however it ends.
 restart() ->
-    ok = todana_names:start_scope(services, cluster),
     yes = todana_names:register_name({services, a}, self()),
     ok = application:stop(todana),
     ok = application:start(todana),
@@ -388,8 +408,7 @@ restart() ->
     ok = todana_names:start_scope(services, cluster),
     wait(fun() ->
         todana_names:register_name({services, a}, spawn_waiting()) =:= yes
-    end),
-    ok = todana_names:stop_scope(services).
+    end).
 
 %% What they are sent waits.
 with_suspended_watchers(Test) ->
@@ -400,3 +419,14 @@ with_suspended_watchers(Test) ->
     after
         [ok = sys:resume(Watcher) || Watcher <- Watchers]
     end.
+
+%% The watchers have freed what was to be freed.
+settle() ->
+    [
+        wait(fun() ->
+            State = sys:get_state(Watcher, infinity),
+            [ToFree, Worker | _] = lists:nthtail(4, tuple_to_list(State)),
+            {ToFree, Worker} =:= {[], none}
+        end)
+     || Watcher <- todana_claim_watcher:watchers()
+    ].

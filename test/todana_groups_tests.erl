@@ -4,36 +4,32 @@
 -include_lib("eunit/include/eunit.hrl").
 
 -import(todana_scopes, [
-    start_durable/1, spawn_waiting/0, stop_process/1, remote/0,
+    spawn_waiting/0, stop_process/1, remote/0,
     wait/1
 ]).
 
 -define(TABLE, 'todana_names.rooms').
 
 groups_test_() ->
-    Start = fun() -> start_durable(groups_tests) end,
-    {setup, Start, fun todana_scopes:stop_durable/1, [
-        {foreach, fun open/0, fun close/1, [
-            fun(_) -> {Title, Test} end
-         || {Title, Test} <- [
-                {"members come and go", fun come_and_go/0},
-                {"a process joins several times", fun several_times/0},
-                {"any term is a group", fun any_term/0},
-                {"a process that ends leaves", fun ended/0},
-                {"a monitor of a group", fun monitored/0},
-                {"a monitor of all groups", fun monitored_scope/0},
-                {"monitors while members change", fun exact/0},
-                {"a monitor whose events were lost", fun lost_events/0},
-                {"members of a session that has ended", fun ended_session/0},
-                {"many members", {timeout, 60, fun many/0}},
-                {"misuse", fun misuse/0}
-            ]
-        ]}
-    ]}.
+    [
+        todana_scopes:in_durable_node(groups_tests, {fun open/0, fun close/0}, [
+            {"members come and go", fun come_and_go/0},
+            {"a process joins several times", fun several_times/0},
+            {"any term is a group", fun any_term/0},
+            {"a process that ends leaves", fun ended/0},
+            {"a monitor of a group", fun monitored/0},
+            {"a monitor of all groups", fun monitored_scope/0},
+            {"monitors while members change", fun exact/0},
+            {"a monitor whose events were lost", fun lost_events/0},
+            {"members of a session that has ended", fun ended_session/0},
+            {"many members", fun many/0},
+            {"misuse", fun misuse/0}
+        ])
+    ].
 
 open() -> ok = todana_names:start_scope(rooms, cluster).
 
-close(_) ->
+close() ->
     ok = todana_names:stop_scope(rooms),
     wait(fun() -> todana:count(?TABLE) =:= 0 end).
 
@@ -133,9 +129,12 @@ monitored_scope() ->
     ?assertEqual([a, b], lists:sort(Left)),
     ok = todana_groups:demonitor(rooms, Ref).
 
-%% Whenever it begins, a monitor knows the members.
+%% Whenever it begins, a monitor knows the members. It reads so many of another
+%% group that changes come meanwhile.
 exact() ->
     Self = self(),
+    Many = lists:duplicate(2_000, Self),
+    [ok = todana_groups:join(rooms, z, Many) || _ <- lists:seq(1, 5)],
     Workers = [
         spawn_link(fun() ->
             [
@@ -154,8 +153,9 @@ exact() ->
     Watchers = [
         spawn_link(fun() ->
             timer:sleep(N * 7),
-            {Ref, Members} = todana_groups:monitor(rooms, a),
-            Self ! {self(), follow(Ref, Members)}
+            {Ref, Members} = todana_groups:monitor_scope(rooms),
+            Self ! {self(), follow(Ref, maps:get(a, Members, []))},
+            ok = todana_groups:demonitor(rooms, Ref)
         end)
      || N <- lists:seq(1, 20)
     ],
@@ -167,7 +167,8 @@ exact() ->
         end
      || Watcher <- Watchers
     ],
-    [begin unlink(Pid), Pid ! stop end || Pid <- Workers].
+    [begin unlink(Pid), Pid ! stop end || Pid <- Workers],
+    [ok = todana_groups:leave(rooms, z, Many) || _ <- lists:seq(1, 5)].
 
 %% The members after all changes. A leave of none would be a fault.
 follow(Ref, Members) ->

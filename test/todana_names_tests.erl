@@ -4,7 +4,7 @@
 -include_lib("eunit/include/eunit.hrl").
 
 -import(todana_scopes, [
-    start_durable/1, spawn_waiting/0, stop_process/1, remote/0,
+    spawn_waiting/0, stop_process/1, remote/0,
     kill/1, settle/1, wait/1
 ]).
 
@@ -26,10 +26,8 @@ names_test_() ->
 
 %% Cluster scopes promise the same, and more: `todana_cluster_names_tests'.
 cluster_names_test_() ->
-    Start = fun() -> start_durable(names_tests) end,
-    {setup, Start, fun todana_scopes:stop_durable/1, [
-        {foreach, fun() -> open(cluster) end, fun close/1, titled(of_both())}
-    ]}.
+    Between = {fun() -> open(cluster) end, fun() -> close(ok) end},
+    todana_scopes:in_durable_node(names_tests, Between, of_both()).
 
 titled(Cases) -> [fun(_) -> {Title, Test} end || {Title, Test} <- Cases].
 
@@ -44,7 +42,7 @@ of_both() ->
         {"a name is freed without a look-up", fun freed/0},
         {"a scope that is stopped", fun stopped_scope/0},
         {"misuse", fun misuse/0},
-        {"one of many gets a name", {timeout, 60, fun one_winner/0}}
+        {"one of many gets a name", fun one_winner/0}
     ].
 
 start() ->

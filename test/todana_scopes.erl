@@ -1,25 +1,52 @@
-%% For tests of names and groups: a node with a log of its own, and processes
-%% that come and go.
+%% For tests of names and groups: a node of its own with a log, in which they
+%% run, and processes that come and go. The node of other tests must not have
+%% durable databases: they cannot change while it runs.
 -module(todana_scopes).
 
--export([start_durable/1, stop_durable/1]).
+-export([in_durable_node/3]).
 -export([spawn_waiting/0, stop_process/1, remote/0, kill/1, settle/1, wait/1]).
+%% Called in the node
+-export([start/1]).
 
-%% For the setup of tests, and the cleanup. The directory has this name.
-start_durable(Name) ->
-    _ = application:load(todana),
+-define(TIMEOUT_MS, 120_000).
+
+%% Cases between these two functions, in a node whose directory has this name.
+in_durable_node(Name, {Open, Close}, Cases) ->
+    {setup, fun() -> start_node(Name) end, fun stop_node/1, fun({Peer, _}) ->
+        [
+            {Title, {timeout, ?TIMEOUT_MS div 1000, fun() ->
+                in_node(Peer, Open),
+                in_node(Peer, Test),
+                in_node(Peer, Close)
+            end}}
+         || {Title, Test} <- Cases
+        ]
+    end}.
+
+start_node(Name) ->
+    {ok, Peer, _} = peer:start_link(#{
+        connection => standard_io, wait_boot => ?TIMEOUT_MS,
+        args => ["-pa" | code:get_path()]
+    }),
     Directory = filename:join(
         filename:basedir(user_cache, "todana"),
         lists:concat([Name, "_", os:getpid()])
     ),
-    ok = application:set_env(todana, data_dir, Directory),
-    {ok, Started} = application:ensure_all_started(todana),
-    {Started, Directory}.
+    ok = peer:call(Peer, ?MODULE, start, [Directory], ?TIMEOUT_MS),
+    {Peer, Directory}.
 
-stop_durable({Started, Directory}) ->
-    [ok = application:stop(Application) || Application <- Started],
-    ok = application:unset_env(todana, data_dir),
+stop_node({Peer, Directory}) ->
+    ok = peer:stop(Peer),
     ok = file:del_dir_r(Directory).
+
+in_node(Peer, Function) ->
+    peer:call(Peer, erlang, apply, [Function, []], ?TIMEOUT_MS).
+
+start(Directory) ->
+    _ = application:load(todana),
+    ok = application:set_env(todana, data_dir, Directory),
+    {ok, _} = application:ensure_all_started(todana),
+    ok.
 
 spawn_waiting() -> spawn(fun() -> receive stop -> ok end end).
 

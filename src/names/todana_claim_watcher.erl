@@ -17,6 +17,8 @@
 
 -export([begin_claim/1, end_claim/2, release/2]).
 -export([on_loss/1, forget/1, watchers/0, start_link/1]).
+%% Processes
+-export([read_and_exit/2, free_and_exit/1]).
 -export([init/1, handle_continue/2]).
 -export([handle_call/3, handle_cast/2, handle_info/2]).
 
@@ -141,13 +143,14 @@ read(#state{number = Number} = State) ->
         [] ->
             State;
         Scopes ->
-            {Pid, _} = spawn_monitor(fun() ->
-                exit({read, lists:append([
-                    claims(Scope, Number) || Scope <- Scopes
-                ])})
-            end),
+            {Pid, _} = spawn_monitor(?MODULE, read_and_exit, [Scopes, Number]),
             State#state{reader = Pid}
     end.
+
+-spec read_and_exit([todana_name_scopes:shared()], pos_integer()) ->
+    no_return().
+read_and_exit(Scopes, Number) ->
+    exit({read, lists:append([claims(Scope, Number) || Scope <- Scopes])}).
 
 -spec claims(todana_name_scopes:shared(), pos_integer()) -> [claim()].
 claims(#{scope := Scope, table := Table, session := Session}, Number) ->
@@ -329,7 +332,7 @@ free(Freed, #state{to_free = ToFree} = State) ->
 -spec work(#state{}) -> #state{}.
 work(#state{worker = none, to_free = [_ | _] = ToFree} = State) ->
     {Batch, Later} = lists:split(min(?BATCH, length(ToFree)), ToFree),
-    {Pid, _} = spawn_monitor(fun() -> exit({freed, free_now(Batch)}) end),
+    {Pid, _} = spawn_monitor(?MODULE, free_and_exit, [Batch]),
     State#state{worker = {Pid, Batch}, to_free = Later};
 work(State) ->
     State.
@@ -340,6 +343,9 @@ worked([], State) ->
 worked(Left, #state{to_free = ToFree} = State) ->
     _ = erlang:send_after(?PAUSE_MS, self(), work),
     State#state{worker = none, to_free = ToFree ++ Left}.
+
+-spec free_and_exit([freed()]) -> no_return().
+free_and_exit(Batch) -> exit({freed, free_now(Batch)}).
 
 %% What could not be freed.
 -spec free_now([freed()]) -> [freed()].

@@ -424,12 +424,10 @@ in(Function, Arguments, Scope, Local, OfCluster) ->
     atom(), [term()], term(), fun((todana_name_scopes:shared()) -> Result)
 ) -> Result.
 in_shared(Function, Arguments, Scope, Work) ->
-    Refuse = fun(_Table) ->
-        misuse(Function, Arguments, 1, not_a_cluster_scope)
-    end,
     case todana_name_scopes:table(Scope) of
-        Table when is_reference(Table) -> Refuse(Table);
-        _ -> in(Function, Arguments, Scope, Refuse, Work)
+        #{} = Shared -> Work(Shared);
+        none -> misuse(Function, Arguments, 1, no_scope());
+        _Local -> misuse(Function, Arguments, 1, not_a_cluster_scope)
     end.
 
 -spec no_scope() -> no_such_scope | not_running.

@@ -37,7 +37,7 @@
 -export([groups/1, count/1]).
 
 -export_type([table/0, session/0, key/0, ref/0, token/0, on_loss/0]).
--export_type([name_found/0, failure/0, check/0]).
+-export_type([found/1, name_found/0, failure/0, check/0]).
 
 -type table() :: atom().
 -type session() :: <<_:64>>.
@@ -423,13 +423,13 @@ sessions(Table) ->
 -spec some_owned(table(), session()) -> [{key(), owned_value()}] | failure().
 some_owned(Table, Session) ->
     case page(Table, <<$o, Session/binary>>, start, false) of
+        {error, _} = Failure ->
+            Failure;
         {Records, _Next} ->
             [
                 {Key, binary_to_term(Value)}
              || {<<$o, _:8/binary, Key/binary>>, Value} <- Records
-            ];
-        Failure ->
-            Failure
+            ]
     end.
 
 -doc "A function of each registration of a session.".
@@ -490,11 +490,11 @@ fold(_Function, Acc, _Table, _Prefix, done, _KeysOnly) ->
     Acc;
 fold(Function, Acc, Table, Prefix, Cursor, KeysOnly) ->
     case page(Table, Prefix, Cursor, KeysOnly) of
+        {error, _} = Failure ->
+            Failure;
         {Records, Next} ->
             Sum = lists:foldl(Function, Acc, Records),
-            fold(Function, Sum, Table, Prefix, Next, KeysOnly);
-        Failure ->
-            Failure
+            fold(Function, Sum, Table, Prefix, Next, KeysOnly)
     end.
 
 -spec page(table(), binary(), start | {cursor, binary()}, boolean()) ->

@@ -11,6 +11,8 @@
 
 -export([heartbeat/1]).
 -export([start_link/0]).
+%% A process
+-export([look_and_exit/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 -define(SILENT_MS, 10_000).
@@ -115,14 +117,16 @@ look(#state{leads = true, looker = none, received_ms = ReceivedMs} = State) ->
     IsSilent = fun(Session) ->
         NowMs - maps:get(Session, ReceivedMs, NowMs) > ?SILENT_MS
     end,
-    {Pid, _} = spawn_monitor(fun() ->
-        Looks = [look(T, IsSilent) || T <- todana_scope_records:tables()],
-        {Live, Ended} = lists:unzip(Looks),
-        exit({looked, lists:append(Live), lists:append(Ended)})
-    end),
+    {Pid, _} = spawn_monitor(?MODULE, look_and_exit, [IsSilent]),
     State#state{looker = Pid};
 look(State) ->
     State.
+
+-spec look_and_exit(fun((session()) -> boolean())) -> no_return().
+look_and_exit(IsSilent) ->
+    Looks = [look(T, IsSilent) || T <- todana_scope_records:tables()],
+    {Live, Ended} = lists:unzip(Looks),
+    exit({looked, lists:append(Live), lists:append(Ended)}).
 
 %% The sessions of a scope that go on, and those that have ended. A name is free
 %% as soon as its session has ended; its records are removed afterwards.
