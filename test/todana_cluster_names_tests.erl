@@ -9,6 +9,7 @@
 ]).
 
 -define(TABLE, 'todana_names.services').
+-define(SILENT, {silent, nothing}).
 
 cluster_names_test_() ->
     Between = {fun open/0, fun close/0},
@@ -28,6 +29,13 @@ cluster_names_test_() ->
             {"a session that has ended", fun ended_session/0},
             {"a session that ends on the way", fun ending_session/0},
             {"names of an ended session are free", fun orphans/0},
+            {"all are registered again", fun many_again/0},
+            {"not what was given up", fun not_again/0},
+            {"an end that was decided before", fun fenced/0},
+            {"a leader that is late", fun late_leader/0},
+            {"a table of somebody else", fun other_table/0},
+            {"a registration that a watcher reads", fun begun_and_read/0},
+            {"many wait for names", fun many_waiters/0},
             {"a long name", fun long_name/0},
             {"misuse", fun misuse/0}
         ]),
@@ -233,10 +241,10 @@ eras() ->
     Second = Register(a),
     %% As a node has it that knows nothing of the second one.
     {ok, Era, _} = todana_scope_records:era(?TABLE, generation),
-    ?assert(Era > First bsr 38),
+    ?assert(Era > First bsr 33),
     {ok, Era, _} = todana_scope_records:era(?TABLE, generation),
     Third = Register(a),
-    ?assert(Third bsr 38 > Second bsr 38),
+    ?assert(Third bsr 33 > Second bsr 33),
     ?assertEqual(
         {error, unavailable}, todana_scope_records:era(?TABLE, unknown)
     ).
@@ -253,7 +261,7 @@ unknown() ->
             commit,
             [todana_scope_records:check(Session, Live)],
             todana_scope_records:writes(
-                Key(a), {self(), Ref, {era, 1}, m}, nothing
+                Key(a), {self(), Ref, {era, 1}, m}, ?SILENT
             ),
             written
         }
@@ -269,12 +277,12 @@ unknown() ->
     %% A claim that its caller has given up goes with its record.
     Claim = #{
         pid => self(), scope => services, key => Key(b), ref => {Session, 2},
-        on_loss => nothing
+        on_loss => ?SILENT
     },
     ok = todana_claim_watcher:begin_claim(Claim),
     written = todana_scope_records:change(?TABLE, Key(b), fun(_Found) ->
         Value = {self(), {Session, 2}, {era, 1}, m},
-        Writes = todana_scope_records:writes(Key(b), Value, nothing),
+        Writes = todana_scope_records:writes(Key(b), Value, ?SILENT),
         {commit, [], Writes, written}
     end),
     ?assertEqual(self(), todana_names:whereis_name({services, b})),
@@ -285,18 +293,17 @@ unknown() ->
 %% their names in a new session.
 ended_session() ->
     #{session := Session} = todana_name_scopes:table(services),
-    Options = fun(OnLoss) -> #{metadata => m, on_loss => OnLoss} end,
-    Register = fun(Name, OnLoss) ->
-        todana_names:register_name_token(
-            {services, Name}, self(), Options(OnLoss)
-        )
+    Register = fun(Name, Again, Notify) ->
+        todana_names:register_name_token({services, Name}, self(), #{
+            metadata => m, again => Again, notify => Notify
+        })
     end,
-    {yes, Token} = Register(again, again),
-    {yes, _} = Register(noticed, notify),
-    {yes, _} = Register(silent, nothing),
-    ok = todana_scope_records:end_session(?TABLE, Session, gone),
-    ?assertEqual({error, unavailable}, Register(other, nothing)),
-    ?assertEqual(no, todana_names:register_name({services, other}, self())),
+    {yes, Token} = Register(again, true, true),
+    {yes, _} = Register(noticed, false, true),
+    {yes, _} = Register(silent, false, false),
+    yes = todana_names:register_name({services, plain}, self()),
+    ok = todana_scope_records:end_session(?TABLE, Session),
+    ?assertEqual({error, unavailable}, Register(other, true, false)),
     Regained = {todana_names, regained, {services, again}},
     [
         receive Message -> ok end
@@ -311,26 +318,27 @@ ended_session() ->
     ?assertEqual(self(), Owner),
     ?assert(Later > Token),
     ?assertEqual({ok, Owner, m}, todana_names:lookup({services, again})),
-    wait(fun() -> todana_names:which_names(services) =:= [again] end),
-    {yes, _} = Register(noticed, nothing),
+    wait(fun() ->
+        lists:sort(todana_names:which_names(services)) =:= [again, plain]
+    end),
+    {yes, _} = Register(noticed, true, false),
     wait(fun() -> length(todana_scope_records:sessions(?TABLE)) =:= 1 end).
 
 %% Its last registration has not been written when it ends.
 ending_session() ->
     #{session := Session} = Shared = todana_name_scopes:table(services),
     Key = todana_scope_records:name_key(a),
-    Claim = todana_claims:new(Shared, Key, self(), nothing),
+    Claim = todana_claims:new(Shared, Key, self(), ?SILENT),
     Permits = fun(_Found) ->
-        ok = todana_scope_records:end_session(?TABLE, Session, gone),
+        ok = todana_scope_records:end_session(?TABLE, Session),
         {yes, [{era, 1}, m], [], []}
     end,
     ?assertEqual(
         {error, unavailable}, todana_claims:submit(Shared, [Claim], Permits)
     ),
     ?assertMatch({none, _}, todana_scope_records:read(?TABLE, Key)),
-    wait(fun() ->
-        todana_names:register_name({services, a}, self()) =:= yes
-    end),
+    %% Waits for the next session.
+    yes = todana_names:register_name({services, a}, self()),
     ok = todana_names:unregister_name({services, a}).
 
 %% Of a node that is gone: free as soon as its session has ended, before its
@@ -342,7 +350,7 @@ orphans() ->
     [
         written = todana_scope_records:change(?TABLE, Key, fun(_Found) ->
             Value = {Remote, {Other, Name}, {era, 1}, undefined},
-            Writes = todana_scope_records:writes(Key, Value, nothing),
+            Writes = todana_scope_records:writes(Key, Value, ?SILENT),
             {commit, [], Writes, written}
         end)
      || Name <- lists:seq(1, 1_200),
@@ -351,7 +359,7 @@ orphans() ->
     ?assertEqual(no, todana_names:register_name({services, 1}, self())),
     ?assertEqual(Remote, todana_names:whereis_name({services, 1})),
     ?assertEqual(1_200, length(todana_names:which_names(services, node()))),
-    ok = todana_scope_records:end_session(?TABLE, Other, gone),
+    ok = todana_scope_records:end_session(?TABLE, Other),
     ?assertEqual(yes, todana_names:register_name({services, 1}, self())),
     wait(fun() -> todana_names:which_names(services) =:= [1] end),
     ?assertEqual(self(), todana_names:whereis_name({services, 1})),
@@ -372,7 +380,152 @@ long_name() ->
             {{services, Longer}, #{}}, {{services, a}, #{metadata => Longer}}
         ]
     ],
+    ?assertError(
+        badarg, todana_names:register_name({services, Longer}, self())
+    ),
     ?assertEqual(undefined, todana_names:whereis_name({services, a})).
+
+%% It ends twice, and the second time before all are registered again.
+many_again() ->
+    Pids = [spawn_waiting() || _ <- lists:seq(1, 300)],
+    [yes = todana_names:register_name({services, Pid}, Pid) || Pid <- Pids],
+    [ok = todana_groups:join(services, a, Pid) || Pid <- Pids],
+    lists:foreach(
+        fun(_) ->
+            #{session := Session} = todana_name_scopes:table(services),
+            ok = todana_scope_records:end_session(?TABLE, Session),
+            wait(fun() ->
+                map_get(session, todana_name_scopes:table(services)) =/= Session
+            end)
+        end,
+        [1, 2, 3]
+    ),
+    wait(fun() -> length(todana_names:which_names(services)) =:= 300 end),
+    wait(fun() ->
+        lists:sort(todana_groups:get_members(services, a)) =:= lists:sort(Pids)
+    end),
+    [stop_process(Pid) || Pid <- Pids],
+    wait(fun() -> todana_names:which_names(services) =:= [] end),
+    wait(fun() -> todana_groups:which_groups(services) =:= [] end).
+
+%% A name that was unregistered, or has another owner, does not come back.
+not_again() ->
+    Pid = spawn_waiting(),
+    Options = #{notify => true},
+    {yes, Token} = todana_names:register_name_token(
+        {services, moved}, self(), Options
+    ),
+    {yes, _} = todana_names:reregister_name_token(
+        {services, moved}, Token, Pid
+    ),
+    yes = todana_names:register_name({services, freed}, self()),
+    ok = todana_groups:join(services, left, self()),
+    #{session := Session} = todana_name_scopes:table(services),
+    ok = todana_scope_records:end_session(?TABLE, Session),
+    ok = todana_names:unregister_name({services, freed}),
+    ok = todana_groups:leave(services, left, self()),
+    wait(fun() ->
+        map_get(session, todana_name_scopes:table(services)) =/= Session
+    end),
+    settle(),
+    ?assertEqual(undefined, todana_names:whereis_name({services, freed})),
+    ?assertEqual([], todana_groups:get_members(services, left)),
+    ?assertEqual({messages, []}, process_info(self(), messages)),
+    stop_process(Pid).
+
+%% A node that has doubts fences its session before it goes on: the leader may
+%% have decided to end it before.
+fenced() ->
+    #{session := Session} = todana_name_scopes:table(services),
+    {yes, _} = todana_names:register_name_token(
+        {services, a}, self(), #{notify => true}
+    ),
+    Self = self(),
+    Leader = spawn_link(fun() ->
+        Ended = todana_scope_records:end_session(?TABLE, Session, fun() ->
+            Self ! read,
+            receive go -> true end
+        end),
+        Self ! {ended, Ended}
+    end),
+    receive read -> ok end,
+    kill(todana_scope_session),
+    receive {todana_names, lost, {services, a}} -> ok end,
+    receive {todana_names, regained, {services, a}} -> ok end,
+    Leader ! go,
+    ?assertEqual({ended, false}, receive {ended, _} = Message -> Message end),
+    ?assertEqual(Self, todana_names:whereis_name({services, a})),
+    ok = todana_names:unregister_name({services, a}).
+
+%% A leader that has hung has heartbeats in its queue, behind what is late.
+late_leader() ->
+    #{session := Session} = todana_name_scopes:table(services),
+    yes = todana_names:register_name({services, a}, self()),
+    ok = sys:suspend(todana_session_leader),
+    timer:sleep(11_000),
+    ok = sys:resume(todana_session_leader),
+    timer:sleep(2_500),
+    ?assertMatch(#{session := Session}, todana_name_scopes:table(services)),
+    ?assertEqual(self(), todana_names:whereis_name({services, a})),
+    ok = todana_names:unregister_name({services, a}).
+
+%% A table that only looks like one of a scope.
+other_table() ->
+    {ok, _} = todana:open('todana_names.bad', #{
+        durable => true, type => set
+    }),
+    Other = <<1:64>>,
+    ok = todana_scope_records:begin_session(?TABLE, Other),
+    wait(fun() ->
+        Sessions = todana_scope_records:sessions(?TABLE),
+        lists:keyfind(Other, 1, Sessions) =:= false
+    end),
+    ok = todana:drop('todana_names.bad').
+
+%% A watcher that starts meets a registration on its way.
+begun_and_read() ->
+    #{session := Session} = todana_name_scopes:table(services),
+    Pid = spawn_waiting(),
+    Watchers = todana_claim_watcher:watchers(),
+    Watcher = lists:nth(1 + erlang:phash2(Pid, 8), Watchers),
+    Self = self(),
+    Caller = spawn(fun() ->
+        {yes, _} = todana_names:register_name_token({services, a}, Pid),
+        Self ! registered,
+        receive stop -> ok end
+    end),
+    receive registered -> ok end,
+    kill(Watcher),
+    [{Key, {Pid, Ref, OnLoss}}] = todana_scope_records:some_owned(
+        ?TABLE, Session
+    ),
+    Claim = #{
+        pid => Pid, scope => services, key => Key, ref => Ref,
+        on_loss => OnLoss
+    },
+    Watcher ! {begin_claim, Caller, Claim},
+    Watcher ! {end_claim, held, Claim},
+    stop_process(Caller),
+    settle(),
+    ?assertEqual(Pid, todana_names:whereis_name({services, a})),
+    stop_process(Pid),
+    wait(fun() -> todana_names:which_names(services) =:= [] end).
+
+%% More than a table permits subscriptions.
+many_waiters() ->
+    Self = self(),
+    Waiters = [
+        spawn_link(fun() ->
+            {ok, Pid} = todana_names:await_name({services, N}, infinity),
+            Self ! {self(), Pid}
+        end)
+     || N <- lists:seq(1, 100)
+    ],
+    [yes = todana_names:register_name({services, N}, Self)
+     || N <- lists:seq(1, 100)],
+    [receive {Waiter, Self} -> ok end || Waiter <- Waiters],
+    [ok = todana_names:unregister_name({services, N})
+     || N <- lists:seq(1, 100)].
 
 misuse() ->
     [
@@ -380,7 +533,9 @@ misuse() ->
      || {Function, Arguments} <- [
             {register_name_token, [{services, a}, self(), m]},
             {register_name_token, [{services, a}, self(), #{meta => m}]},
-            {register_name_token, [{services, a}, self(), #{on_loss => x}]},
+            {register_name_token, [{services, a}, self(), #{again => x}]},
+            {reregister_name_token, [{services, a}, x, self()]},
+            {unregister_name_token, [{services, a}, x]},
             {register_name_token, [a, self()]},
             {reregister_name_token, [{services, a}, 1, a]},
             {await_name, [{services, a}, -1]},
@@ -406,9 +561,7 @@ restart() ->
     wait(fun() -> whereis(todana_sup) =:= undefined end),
     wait(fun() -> application:start(todana) =:= ok end),
     ok = todana_names:start_scope(services, cluster),
-    wait(fun() ->
-        todana_names:register_name({services, a}, spawn_waiting()) =:= yes
-    end).
+    yes = todana_names:register_name({services, a}, self()).
 
 %% What they are sent waits.
 with_suspended_watchers(Test) ->

@@ -5,7 +5,7 @@
 
 -import(todana_scopes, [
     spawn_waiting/0, stop_process/1, remote/0,
-    wait/1
+    kill/1, wait/1
 ]).
 
 -define(TABLE, 'todana_names.rooms').
@@ -21,6 +21,8 @@ groups_test_() ->
             {"a monitor of all groups", fun monitored_scope/0},
             {"monitors while members change", fun exact/0},
             {"a monitor whose events were lost", fun lost_events/0},
+            {"many monitors", fun many_monitors/0},
+            {"the process that monitors ends", fun dead_monitor/0},
             {"members of a session that has ended", fun ended_session/0},
             {"many members", fun many/0},
             {"misuse", fun misuse/0}
@@ -129,8 +131,8 @@ monitored_scope() ->
     ?assertEqual([a, b], lists:sort(Left)),
     ok = todana_groups:demonitor(rooms, Ref).
 
-%% Whenever it begins, a monitor knows the members. It reads so many of another
-%% group that changes come meanwhile.
+%% Whenever it begins, a monitor knows the members. It reads many of another
+%% group, so changes come meanwhile.
 exact() ->
     Self = self(),
     Many = lists:duplicate(2_000, Self),
@@ -193,10 +195,33 @@ rest(Ref, Members) ->
         Members
     end.
 
+%% More than a table permits subscriptions.
+many_monitors() ->
+    Groups = lists:seq(1, 100),
+    Refs = [{Group, todana_groups:monitor(rooms, Group)} || Group <- Groups],
+    ok = todana_groups:join(rooms, 50, self()),
+    {50, {Ref, []}} = lists:keyfind(50, 1, Refs),
+    receive {Ref, join, 50, [_]} -> ok end,
+    [ok = todana_groups:demonitor(rooms, R) || {_, {R, []}} <- Refs],
+    ok = todana_groups:leave(rooms, 50, self()),
+    ?assertEqual({messages, []}, process_info(self(), messages)).
+
+%% A process that monitors a group learns of the end of that.
+dead_monitor() ->
+    {Ref, []} = todana_groups:monitor(rooms, a),
+    kill(todana_scope_monitor),
+    receive {'DOWN', Ref, process, _, killed} -> ok end,
+    ?assertEqual(false, todana_groups:demonitor(rooms, Ref)),
+    {Next, []} = todana_groups:monitor(rooms, a),
+    ok = todana_groups:join(rooms, a, self()),
+    receive {Next, join, a, [_]} -> ok end,
+    ok = todana_groups:demonitor(rooms, Next),
+    ok = todana_groups:leave(rooms, a, self()).
+
 %% The process that monitors hangs, and its subscription overflows.
 lost_events() ->
     {Ref, []} = todana_groups:monitor(rooms, a),
-    ok = sys:suspend(todana_group_monitor),
+    ok = sys:suspend(todana_scope_monitor),
     Pid = spawn_waiting(),
     [
         begin
@@ -206,7 +231,7 @@ lost_events() ->
      || _ <- lists:seq(1, 25)
     ],
     ok = todana_groups:join(rooms, a, self()),
-    ok = sys:resume(todana_group_monitor),
+    ok = sys:resume(todana_scope_monitor),
     ok = todana_groups:leave(rooms, a, self()),
     %% However many it has missed, in the end it knows the members.
     wait(fun() -> follow_now(Ref, []) =:= [] end),
@@ -230,7 +255,7 @@ ended_session() ->
     #{session := Session} = todana_name_scopes:table(rooms),
     ok = todana_groups:join(rooms, a, [self(), self()]),
     {Ref, [_, _]} = todana_groups:monitor(rooms, a),
-    ok = todana_scope_records:end_session(?TABLE, Session, gone),
+    ok = todana_scope_records:end_session(?TABLE, Session),
     wait(fun() ->
         Now = todana_name_scopes:table(rooms),
         map_get(session, Now) =/= Session andalso
@@ -275,6 +300,7 @@ misuse() ->
             {join, [rooms, a, Remote]},
             {join, [rooms, a, [self(), a]]},
             {join, [rooms, a, a]},
+            {join, [rooms, a, [self() | a]]},
             {leave, [rooms, a, Remote]},
             {leave, [none, a, self()]},
             {get_members, [none, a]},

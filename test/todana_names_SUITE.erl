@@ -132,8 +132,10 @@ a_node_that_is_killed_frees_its_names(Config) ->
 a_node_that_hangs_loses_its_names(Config) ->
     [A, B, C] = nodes_with_scope(Config),
     [{Lost, {yes, Old}}, {Again, {yes, _}}, {Silent, {yes, _}}] = [
-        call(C, owner, [Name, #{on_loss => OnLoss}])
-     || {Name, OnLoss} <- [{lost, notify}, {again, again}, {silent, nothing}]
+        call(C, owner, [Name, #{again => Again, notify => Notify}])
+     || {Name, Again, Notify} <- [
+            {lost, true, true}, {again, true, true}, {silent, true, false}
+        ]
     ],
     ok = signal(C, "STOP"),
     {Pid, {yes, New}} = await_owner(A, lost),
@@ -150,9 +152,8 @@ a_node_that_hangs_loses_its_names(Config) ->
         begin
             await(fun() -> whereis_name(Node, lost) =:= Pid end),
             await(fun() -> whereis_name(Node, again) =:= Again end),
-            await(fun() ->
-                lists:sort(names(Node, which_names, [?SCOPE])) =:= [again, lost]
-            end)
+            await(fun() -> whereis_name(Node, silent) =:= Silent end),
+            await(fun() -> names(Node, count, [?SCOPE]) =:= 3 end)
         end
      || Node <- [A, B, C]
     ].
@@ -160,7 +161,7 @@ a_node_that_hangs_loses_its_names(Config) ->
 %% Its names stay: nobody else could have got them.
 a_minority_registers_nothing(Config) ->
     [A, B, C] = nodes_with_scope(Config),
-    {Pid, {yes, Token}} = call(A, owner, [name, #{on_loss => notify}]),
+    {Pid, {yes, Token}} = call(A, owner, [name, #{notify => true}]),
     kill(B),
     kill(C),
     await(fun() -> whereis_name(A, name) =:= undefined end),
@@ -224,7 +225,7 @@ tokens_grow_on_a_node_that_goes_on_alone(Config) ->
     await(fun() -> rpc(A, todana_cluster, force, []) =:= ok end),
     {_, {yes, Token}} = await_owner(A, name),
     ?assert(Token > lists:max(Tokens)),
-    ?assert(Token bsr 38 > lists:max(Tokens) bsr 38).
+    ?assert(Token bsr 33 > lists:max(Tokens) bsr 33).
 
 a_group_has_members_of_all_nodes(Config) ->
     [A, B, C] = Nodes = nodes_with_scope(Config),

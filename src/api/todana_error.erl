@@ -172,8 +172,21 @@ text(not_a_local_process) -> "not a process of this node";
 text(not_an_owner) -> "neither a pid nor the name of a node";
 text(not_a_timeout) -> "neither a number of milliseconds nor infinity";
 text(not_a_cluster_scope) ->
-    "a local scope, which has no tokens: todana_names:start_scope/2 starts a "
-    "cluster scope";
+    "a local scope: this function is for cluster scopes, which "
+    "todana_names:start_scope/2 starts";
+text(not_a_token) -> "not a token that register_name_token/2,3 returned";
+text(name_too_long) ->
+    "name and metadata are longer than a record may be: 64 KiB for the name, "
+    "in the external term format";
+text(not_name_options) ->
+    "options must be a map, for example #{metadata => m, notify => true}";
+text({no_name_option, Name}) ->
+    io_lib:format("there is no option ~tp; the options are metadata, again and "
+                  "notify", [Name]);
+text({not_a_boolean, Name}) ->
+    io_lib:format("option ~tp must be true or false", [Name]);
+text(unknown) ->
+    "nobody knows yet whether it was executed; a registration is taken back";
 text({other_class, Class}) ->
     ["was started as a ", atom_to_list(Class), " scope on this node"];
 text(scope_needs_data_dir) ->

@@ -51,7 +51,9 @@
     to_free = [] :: [freed()],
     %% The worker, and what it frees.
     worker = none :: none | {pid(), [freed()]},
-    reader = none :: none | pid()
+    reader = none :: none | pid(),
+    %% Registrations that were undone while it reads.
+    released = #{} :: #{todana_scope_records:ref() => []}
 }).
 
 -define(NAMES,
@@ -63,6 +65,7 @@
 -define(BATCH, 200).
 %% After a failure.
 -define(PAUSE_MS, 200).
+-define(ATTEMPTS, 5).
 
 -doc "A registration is about to be submitted by the caller.".
 -spec begin_claim(claim()) -> ok.
@@ -89,13 +92,26 @@ release(Pid, Ref) ->
         watchers()
     ).
 
--doc "The claims of a session whose processes want to know of its end.".
+-doc "The claims of a session that are not just forgotten with it.".
 -spec on_loss(todana_scope_records:session()) -> [claim()].
 on_loss(Session) ->
     lists:append([
-        gen_server:call(Watcher, {on_loss, Session}, infinity)
-     || Watcher <- watchers()
+        on_loss(Watcher, Session, ?ATTEMPTS) || Watcher <- watchers()
     ]).
+
+%% A watcher that is being restarted is there in a moment.
+-spec on_loss(atom(), todana_scope_records:session(), non_neg_integer()) ->
+    [claim()].
+on_loss(_Watcher, _Session, 0) ->
+    [];
+on_loss(Watcher, Session, Left) ->
+    try
+        gen_server:call(Watcher, {on_loss, Session}, infinity)
+    catch
+        exit:_ ->
+            timer:sleep(?PAUSE_MS),
+            on_loss(Watcher, Session, Left - 1)
+    end.
 
 -doc "A session has ended, and its names are removed by others.".
 -spec forget(todana_scope_records:session()) -> ok.
@@ -177,7 +193,7 @@ handle_call({on_loss, Session}, _From, #state{owners = Owners} = State) ->
         Claim
      || _ := {_, Claims} <- Owners,
         {S, _} := {held, #{on_loss := OnLoss} = Claim} <- Claims,
-        S =:= Session, OnLoss =/= nothing
+        S =:= Session, OnLoss =/= {silent, nothing}
     ],
     {reply, Claims, State}.
 
@@ -196,11 +212,12 @@ handle_info({begin_claim, Caller, Claim}, State) ->
 handle_info({end_claim, Outcome, Claim}, State) ->
     {noreply, ended(Outcome, Claim, State)};
 handle_info({release, Pid, Ref}, #state{owners = Owners} = State) ->
+    Noted = released(Ref, State),
     case Owners of
         #{Pid := {_, #{Ref := {_, Claim}}}} ->
-            {noreply, remove(Claim, State)};
+            {noreply, remove(Claim, Noted)};
         #{} ->
-            {noreply, State}
+            {noreply, Noted}
     end;
 handle_info({'DOWN', _, process, Pid, {freed, Left}}, #state{
     worker = {Pid, _}
@@ -215,9 +232,8 @@ handle_info({'DOWN', _, process, Pid, Reason}, #state{
 } = State) ->
     case Reason of
         {read, Claims} ->
-            {noreply, lists:foldl(fun hold/2, State#state{
-                reader = none
-            }, Claims)};
+            Read = lists:foldl(fun hold_read/2, State, Claims),
+            {noreply, Read#state{reader = none, released = #{}}};
         _ ->
             _ = erlang:send_after(?PAUSE_MS, self(), read),
             {noreply, State#state{reader = none}}
@@ -230,7 +246,7 @@ handle_info({'DOWN', Monitor, process, Pid, _}, #state{
     callers = Callers
 } = State) ->
     case Callers of
-        #{Monitor := Claim} -> {noreply, ended(unknown, Claim, State)};
+        #{Monitor := Claim} -> {noreply, caller_ended(Monitor, Claim, State)};
         #{} -> {noreply, owner_ended(Pid, State)}
     end;
 handle_info(_Other, State) ->
@@ -255,6 +271,27 @@ ended(not_held, Claim, State) ->
     remove(Claim, State);
 ended(unknown, Claim, State) ->
     work(free({Claim, true}, remove(Claim, State))).
+
+-spec caller_ended(reference(), claim(), #state{}) -> #state{}.
+caller_ended(Monitor, Claim, #state{callers = Callers} = State) ->
+    case find(Claim, State) of
+        {ok, {begun, Monitor}} -> ended(unknown, Claim, State);
+        _ -> State#state{callers = maps:remove(Monitor, Callers)}
+    end.
+
+%% A claim that it knows is newer than one that was read.
+-spec hold_read(claim(), #state{}) -> #state{}.
+hold_read(#{ref := Ref} = Claim, #state{released = Released} = State) ->
+    case is_map_key(Ref, Released) orelse find(Claim, State) of
+        error -> hold(Claim, State);
+        _ -> State
+    end.
+
+-spec released(todana_scope_records:ref(), #state{}) -> #state{}.
+released(_Ref, #state{reader = none} = State) ->
+    State;
+released(Ref, #state{released = Released} = State) ->
+    State#state{released = Released#{Ref => []}}.
 
 %% The process has the name, if it still lives.
 -spec hold(claim(), #state{}) -> #state{}.
@@ -331,18 +368,24 @@ free(Freed, #state{to_free = ToFree} = State) ->
 
 -spec work(#state{}) -> #state{}.
 work(#state{worker = none, to_free = [_ | _] = ToFree} = State) ->
-    {Batch, Later} = lists:split(min(?BATCH, length(ToFree)), ToFree),
+    {Batch, Later} = some(?BATCH, ToFree, []),
     {Pid, _} = spawn_monitor(?MODULE, free_and_exit, [Batch]),
     State#state{worker = {Pid, Batch}, to_free = Later};
 work(State) ->
     State.
+
+-spec some(non_neg_integer(), [freed()], [freed()]) -> {[freed()], [freed()]}.
+some(Most, [Freed | ToFree], Some) when Most > 0 ->
+    some(Most - 1, ToFree, [Freed | Some]);
+some(_Most, ToFree, Some) ->
+    {Some, ToFree}.
 
 -spec worked(Left :: [freed()], #state{}) -> #state{}.
 worked([], State) ->
     work(State#state{worker = none});
 worked(Left, #state{to_free = ToFree} = State) ->
     _ = erlang:send_after(?PAUSE_MS, self(), work),
-    State#state{worker = none, to_free = ToFree ++ Left}.
+    State#state{worker = none, to_free = Left ++ ToFree}.
 
 -spec free_and_exit([freed()]) -> no_return().
 free_and_exit(Batch) -> exit({freed, free_now(Batch)}).
@@ -364,5 +407,12 @@ free_in(Scope, Freed) ->
         ok ?= todana_scope_records:remove(Table, Registered),
         []
     else
+        %% The table may have been removed, with all names.
+        {error, unavailable} -> [F || F <- Freed, is_there(Table)];
         _ -> Freed
     end.
+
+-spec is_there(atom()) -> boolean().
+is_there(Table) ->
+    todana_nif:durable_state() =/= open orelse
+        lists:member(Table, todana_scope_records:tables()).

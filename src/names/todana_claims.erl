@@ -16,10 +16,11 @@
 -type shared() :: todana_name_scopes:shared().
 -type failure() :: todana_scope_records:failure().
 -type claim() :: todana_claim_watcher:claim().
+-type found() :: todana_scope_records:found(dynamic()).
 %% Whether the claims may be written, by the record that the key of the first
 %% one has: what the values have behind process and reference, what else has to
 %% be unchanged, and what is removed.
--type permits() :: fun((todana_scope_records:found(dynamic())) ->
+-type permits() :: fun((found()) ->
     {yes, Rest :: [term()], [todana_scope_records:check()],
      [todana_commit:write()]}
     | no | failure()).
@@ -34,14 +35,18 @@ new(#{scope := Scope, session := Session}, Key, Pid, OnLoss) ->
         ref => {Session, erlang:unique_integer([positive])}
     }.
 
--doc "Writes claims of a session in one step. `written` says that they are.".
--spec submit(shared(), [claim(), ...], permits()) -> written | no | failure().
+-doc """
+Writes claims of a session in one step. `written` says that they are, with the
+record that the key of the first one had before, if that is known.
+""".
+-spec submit(shared(), [claim(), ...], permits()) ->
+    {written, found() | unknown} | no | failure().
 submit(Shared, Claims, Permits) ->
     DeadlineMs = now_ms() + todana_durable:timeout_ms(),
     try submit(Shared, Claims, Permits, DeadlineMs) of
-        written ->
+        {written, _} = Written ->
             ok = end_all(Claims, held),
-            written;
+            Written;
         {error, unknown} = Failure ->
             ok = end_all(Claims, unknown),
             Failure;
@@ -61,7 +66,7 @@ end_all(Claims, Outcome) ->
     ).
 
 -spec submit(shared(), [claim(), ...], permits(), integer()) ->
-    written | no | failure().
+    {written, found() | unknown} | no | failure().
 submit(Shared, [#{key := Key} | _] = Claims, Permits, DeadlineMs) ->
     #{table := Table, session := Session} = Shared,
     Decide = fun(Found) -> decide(Shared, Claims, Permits, Found) end,
@@ -77,12 +82,12 @@ submit(Shared, [#{key := Key} | _] = Claims, Permits, DeadlineMs) ->
 
 %% They can be written later no more.
 -spec settled(shared(), [claim(), ...], permits(), integer()) ->
-    written | no | failure().
+    {written, found() | unknown} | no | failure().
 settled(#{table := Table} = Shared, Claims, Permits, DeadlineMs) ->
     [#{key := Key, ref := Ref} | _] = Claims,
     case todana_scope_records:read(Table, Key) of
         {ok, Value, _} when element(2, Value) =:= Ref ->
-            written;
+            {written, unknown};
         {error, _} ->
             {error, unknown};
         _NotWritten ->
@@ -92,10 +97,9 @@ settled(#{table := Table} = Shared, Claims, Permits, DeadlineMs) ->
             end
     end.
 
--spec decide(
-    shared(), [claim()], permits(), todana_scope_records:found(dynamic())
-) ->
-    {commit, [todana_scope_records:check()], [todana_commit:write()], written}
+-spec decide(shared(), [claim()], permits(), found()) ->
+    {commit, [todana_scope_records:check()], [todana_commit:write()],
+     {written, found()}}
     | no | failure().
 decide(#{table := Table, session := Session}, Claims, Permits, Found) ->
     maybe
@@ -104,7 +108,7 @@ decide(#{table := Table, session := Session}, Claims, Permits, Found) ->
         {yes, Rest, Checks, Removals} ?= Permits(Found),
         ok = lists:foreach(fun todana_claim_watcher:begin_claim/1, Claims),
         All = [todana_scope_records:check(Session, Live) | Checks],
-        {commit, All, Removals ++ writes(Claims, Rest), written}
+        {commit, All, Removals ++ writes(Claims, Rest), {written, Found}}
     else
         %% The session has ended, and this node has no other one yet.
         {ok, {_, gone}, _} -> {error, unavailable};

@@ -4,7 +4,7 @@
 -moduledoc false.
 
 -export([register/4, move/4, unregister/2, unregister/3]).
--export([lookup/2, await/3, set_metadata/3]).
+-export([lookup/2, lookup/3, await/3, set_metadata/3]).
 -export([names/1, names_of/2, count/1]).
 
 -type shared() :: todana_name_scopes:shared().
@@ -60,7 +60,7 @@ stays.
 -spec move(shared(), Name :: term(), pid(), token()) ->
     {yes, token()} | no | failure().
 move(Shared, Name, Pid, Token) ->
-    claim(Shared, Name, Pid, nothing, fun(Found) ->
+    claim(Shared, Name, Pid, {silent, nothing}, fun(Found) ->
         case {todana_scope_records:token(Found), Found} of
             {Token, {ok, {_, _, _, Metadata}, _}} -> {yes, Metadata, []};
             _ -> no
@@ -73,9 +73,27 @@ move(Shared, Name, Pid, Token) ->
         {yes, Metadata :: term(), [todana_scope_records:check()]}
         | no | failure())
 ) -> {yes, token()} | no | failure().
-claim(#{table := Table, session := Session} = Shared, Name, Pid, OnLoss, May) ->
+claim(#{table := Table} = Shared, Name, Pid, OnLoss, May) ->
     Key = todana_scope_records:name_key(Name),
-    #{ref := Ref} = Claim = todana_claims:new(Shared, Key, Pid, OnLoss),
+    case submit(Shared, Key, Pid, OnLoss, May) of
+        %% Another node may have freed the name a moment ago.
+        no ->
+            case todana_scope_records:refresh(Table, linear) of
+                ok -> submit(Shared, Key, Pid, OnLoss, May);
+                Failure -> Failure
+            end;
+        Result ->
+            Result
+    end.
+
+-spec submit(
+    shared(), binary(), pid(), todana_scope_records:on_loss(),
+    fun((found()) ->
+        {yes, Metadata :: term(), [todana_scope_records:check()]}
+        | no | failure())
+) -> {yes, token()} | no | failure().
+submit(#{table := Table, session := Session} = Shared, Key, Pid, OnLoss, May) ->
+    Claim = todana_claims:new(Shared, Key, Pid, OnLoss),
     Generation = todana_scope_records:generation(),
     Permits = fun(Found) ->
         maybe
@@ -86,17 +104,34 @@ claim(#{table := Table, session := Session} = Shared, Name, Pid, OnLoss, May) ->
         end
     end,
     case todana_claims:submit(Shared, [Claim], Permits) of
-        written ->
-            case todana_scope_records:generation() of
-                Generation ->
-                    token(Table, Key, Ref);
-                %% Its token is perhaps one that was given before.
-                _Other ->
-                    todana_claim_watcher:end_claim(Claim, unknown),
-                    {error, unknown}
-            end;
+        {written, Before} ->
+            ok = release(Before),
+            written(Table, Claim, Generation);
         NotWritten ->
             NotWritten
+    end.
+
+%% The process that had the name before.
+-spec release(found() | unknown) -> ok.
+release({ok, {Pid, Ref, _, _}, _}) -> todana_claim_watcher:release(Pid, Ref);
+release(_Found) -> ok.
+
+%% Somebody may have unregistered the name already. In another generation, its
+%% token is perhaps one that was given before.
+-spec written(atom(), todana_claim_watcher:claim(), term()) ->
+    {yes, token()} | no | failure().
+written(Table, #{key := Key, ref := Ref} = Claim, Generation) ->
+    IsSame = todana_scope_records:generation() =:= Generation,
+    case IsSame andalso todana_scope_records:read(Table, Key) of
+        {ok, {_, Ref, _, _}, _} = Found ->
+            {yes, todana_scope_records:token(Found)};
+        {ok, _, _} ->
+            no;
+        {none, _} ->
+            no;
+        _Unknown ->
+            ok = todana_claim_watcher:end_claim(Claim, unknown),
+            {error, unknown}
     end.
 
 %% What the owner before has, if it is in another session: in this one, it is
@@ -110,26 +145,9 @@ before(Session, Key, {ok, {_, {Other, _} = Ref, _, _}, _}) when
 before(_Session, _Key, _Found) ->
     [].
 
-%% Somebody may have unregistered the name already.
--spec token(atom(), binary(), todana_scope_records:ref()) ->
-    {yes, token()} | no | failure().
-token(Table, Key, Ref) ->
-    case todana_scope_records:read(Table, Key) of
-        {ok, {_, Ref, _, _}, _} = Found ->
-            {yes, todana_scope_records:token(Found)};
-        {error, _} = Failure ->
-            Failure;
-        _Other ->
-            no
-    end.
-
--doc "Frees a name, whichever process has it.".
--spec unregister(shared(), Name :: term()) -> ok | failure().
-unregister(Shared, Name) ->
-    case remove(Shared, Name, fun(_Found) -> true end) of
-        no -> ok;
-        Result -> Result
-    end.
+-doc "Frees a name, whichever process has it. `no` if none has.".
+-spec unregister(shared(), Name :: term()) -> ok | no | failure().
+unregister(Shared, Name) -> remove(Shared, Name, fun(_Found) -> true end).
 
 -doc "Frees a name if this is its token.".
 -spec unregister(shared(), Name :: term(), token()) -> ok | no | failure().
@@ -173,9 +191,14 @@ metadata and token.
 """.
 -spec lookup(shared(), Name :: term()) ->
     {ok, pid(), Metadata :: term(), token()} | error | failure().
-lookup(#{table := Table}, Name) ->
+lookup(Shared, Name) -> lookup(Shared, Name, ?LOOK_UP_MS).
+
+-doc "The same, and waits for the leader for this time at most.".
+-spec lookup(shared(), Name :: term(), pos_integer()) ->
+    {ok, pid(), Metadata :: term(), token()} | error | failure().
+lookup(#{table := Table}, Name, TimeoutMs) ->
     maybe
-        ok ?= todana_scope_records:refresh(Table, bounded, ?LOOK_UP_MS),
+        ok ?= todana_scope_records:refresh(Table, bounded, TimeoutMs),
         {ok, {Pid, _, _, Metadata}, _} = Found ?=
             todana_scope_records:read(
                 Table, todana_scope_records:name_key(Name)
@@ -191,42 +214,39 @@ lookup(#{table := Table}, Name) ->
 -doc "Waits until a process has the name.".
 -spec await(shared(), Name :: term(), timeout()) ->
     {ok, pid()} | {error, timeout | unavailable}.
-await(#{table := Table} = Shared, Name, TimeoutMs) ->
+await(Shared, Name, TimeoutMs) ->
     DeadlineMs =
         case TimeoutMs of
             infinity -> infinity;
             _ -> now_ms() + TimeoutMs
         end,
     Key = todana_scope_records:name_key(Name),
-    case todana_subscription:subscribe(Table, #{key => Key}) of
-        {ok, Subscription} ->
-            Result = await_change(Shared, Name, Subscription, DeadlineMs),
-            _ = todana_subscription:unsubscribe(Subscription),
+    case todana_scope_monitor:watch(Shared, {name, Key}) of
+        {ok, Ref, []} ->
+            Result = await_change(Shared, Name, Ref, DeadlineMs),
+            _ = todana_scope_monitor:unwatch(Shared, Ref),
             Result;
-        _ ->
-            {error, unavailable}
+        Failure ->
+            Failure
     end.
 
 -spec await_change(shared(), term(), reference(), integer() | infinity) ->
     {ok, pid()} | {error, timeout | unavailable}.
-await_change(Shared, Name, Subscription, DeadlineMs) ->
-    case lookup(Shared, Name) of
+await_change(Shared, Name, Ref, DeadlineMs) ->
+    LeftMs = left_ms(DeadlineMs),
+    case lookup(Shared, Name, max(1, min(LeftMs, ?LOOK_UP_MS))) of
         {ok, Pid, _Metadata, _Token} ->
             {ok, Pid};
         {error, _} ->
             {error, unavailable};
+        error when LeftMs =:= 0 ->
+            {error, timeout};
         error ->
-            case left_ms(DeadlineMs) of
-                0 ->
-                    {error, timeout};
-                LeftMs ->
-                    receive
-                        {todana, Subscription, _} -> ok
-                    after min(LeftMs, ?AWAIT_MS) -> ok
-                    end,
-                    _ = todana_subscription:events(Subscription),
-                    await_change(Shared, Name, Subscription, DeadlineMs)
-            end
+            receive
+                {Ref, changed} -> ok
+            after min(LeftMs, ?AWAIT_MS) -> ok
+            end,
+            await_change(Shared, Name, Ref, DeadlineMs)
     end.
 
 -spec left_ms(integer() | infinity) -> non_neg_integer().
@@ -248,7 +268,7 @@ set_metadata(#{table := Table}, Name, Metadata) ->
                     error;
                 false ->
                     [OfName, _] = todana_scope_records:writes(
-                        Key, Value, nothing
+                        Key, Value, {silent, nothing}
                     ),
                     {commit, [], [OfName], ok}
             end
@@ -264,27 +284,26 @@ names(#{table := Table}) ->
 -spec names_of(shared(), pid() | node()) -> [Name :: term()] | failure().
 names_of(#{table := Table}, Owner) ->
     Node = if is_pid(Owner) -> node(Owner); true -> Owner end,
-    case todana_scope_records:sessions(Table) of
-        {error, _} = Failure ->
-            Failure;
-        Sessions ->
-            [
-                Name
-             || {Session, At, live} <- Sessions, At =:= Node,
-                {Key, {Pid, _, _}} <- owned(Table, Session),
-                Owner =:= Node orelse Pid =:= Owner,
-                not has_ended(Pid),
-                {name, Name} <- [todana_scope_records:name_of(Key)]
-            ]
+    maybe
+        Sessions = [_ | _] ?= todana_scope_records:sessions(Table),
+        Owned = [
+            owned(Table, Session)
+         || {Session, At, live} <- Sessions, At =:= Node
+        ],
+        false ?= lists:keyfind(error, 1, Owned),
+        [
+            Name
+         || {Key, {Pid, _, _}} <- lists:append(Owned),
+            Owner =:= Node orelse Pid =:= Owner,
+            not has_ended(Pid),
+            {name, Name} <- [todana_scope_records:name_of(Key)]
+        ]
     end.
 
--spec owned(atom(), binary()) -> [{binary(), tuple()}].
+-spec owned(atom(), binary()) -> [{binary(), tuple()}] | failure().
 owned(Table, Session) ->
     Add = fun(Key, Value, All) -> [{Key, Value} | All] end,
-    case todana_scope_records:fold_owned(Add, [], Table, Session) of
-        {error, _} -> [];
-        Owned -> Owned
-    end.
+    todana_scope_records:fold_owned(Add, [], Table, Session).
 
 -doc "How many names there are.".
 -spec count(shared()) -> non_neg_integer() | failure().

@@ -13,9 +13,9 @@
     ok | todana_scope_records:failure().
 clean(Table, Session) ->
     maybe
-        ok ?= todana_scope_records:end_session(Table, Session, gone),
+        ok ?= todana_scope_records:end_session(Table, Session),
         ok ?= remove(Table, Session),
-        todana_scope_records:end_session(Table, Session, empty)
+        todana_scope_records:forget_session(Table, Session)
     end.
 
 -spec remove(todana_scope_records:table(), todana_scope_records:session()) ->

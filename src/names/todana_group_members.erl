@@ -27,7 +27,7 @@ join(#{session := Session} = Shared, Group, Pids) ->
     ],
     Permits = fun(_Found) -> {yes, [], [], []} end,
     case todana_claims:submit(Shared, Claims, Permits) of
-        written -> ok;
+        {written, _} -> ok;
         {error, _} = Failure -> Failure
     end.
 
@@ -45,23 +45,31 @@ in the list, or has joined.
     ok | not_joined | failure().
 leave(#{table := Table, session := Session} = Shared, Group, Pids) ->
     Times = maps:groups_from_list(fun(Pid) -> Pid end, Pids),
-    Joined = [
-        Each
-     || Pid := Same <- Times,
-        Each <- lists:sublist(
-            joined(Table, Group, Session, Pid), length(Same)
-        )
+    Found = [
+        {length(Same), joined(Table, Group, Session, Pid)}
+     || Pid := Same <- Times
     ],
-    Removed =
-        case Joined of
-            [] -> not_joined;
-            _ -> todana_scope_records:remove(Table, Joined)
-        end,
-    case Removed of
+    case [Failure || {_, {error, _} = Failure} <- Found] of
+        [] ->
+            leave_joined(Shared, Group, Pids, [
+                Each
+             || {Most, Joined} <- Found, Each <- lists:sublist(Joined, Most)
+            ]);
+        [Failure | _] ->
+            Failure
+    end.
+
+-spec leave_joined(shared(), term(), [pid(), ...], [
+    {todana_scope_records:key(), todana_scope_records:ref()}
+]) -> ok | not_joined | failure().
+leave_joined(_Shared, _Group, _Pids, []) ->
+    not_joined;
+leave_joined(#{table := Table} = Shared, Group, Pids, Joined) ->
+    case todana_scope_records:remove(Table, Joined) of
         ok -> lists:foreach(fun release/1, Joined);
-        %% Its process has ended at this moment.
+        %% A process has ended at this moment.
         conflict -> leave(Shared, Group, Pids);
-        NotRemoved -> NotRemoved
+        Failure -> Failure
     end.
 
 -spec release({todana_scope_records:key(), todana_scope_records:ref()}) -> ok.
@@ -71,7 +79,7 @@ release({Key, Ref}) ->
 
 %% This node's records have what was written here.
 -spec joined(atom(), term(), binary(), pid()) ->
-    [{todana_scope_records:key(), todana_scope_records:ref()}].
+    [{todana_scope_records:key(), todana_scope_records:ref()}] | failure().
 joined(Table, Group, Session, Pid) ->
     Add = fun(Key, Keys) ->
         case todana_scope_records:read(Table, Key) of
@@ -80,10 +88,7 @@ joined(Table, Group, Session, Pid) ->
         end
     end,
     Prefix = todana_scope_records:member_prefix(Group, Session, Pid),
-    case todana_scope_records:fold_keys(Add, [], Table, Prefix) of
-        {error, _} -> [];
-        Joined -> Joined
-    end.
+    todana_scope_records:fold_keys(Add, [], Table, Prefix).
 
 -doc "The members of a group, each as often as it has joined.".
 -spec members(shared(), Group :: term()) -> [pid()] | failure().

@@ -55,7 +55,11 @@ leave(Scope, Group, Pids) ->
     case processes(leave, Arguments, Pids) of
         [] -> not_joined;
         Local when length(Local) > ?JOIN_MAX -> {error, too_large};
-        Local -> todana_group_members:leave(Shared, Group, Local)
+        Local ->
+            %% Members may be about to join again.
+            todana_scope_session:when_settled(Shared, not_joined, fun(Now) ->
+                todana_group_members:leave(Now, Group, Local)
+            end)
     end.
 
 -doc """
@@ -86,13 +90,14 @@ which_groups(Scope) ->
 -doc """
 The members of a group, and a reference. The caller gets `{Ref, join, Group,
 Pids}` and `{Ref, leave, Group, Pids}` for each change that these members do not
-contain, in the order of the changes.
+contain, in the order of the changes. If the application ends, it gets `{'DOWN',
+Ref, process, _, _}`, and nothing more.
 """.
 -spec monitor(todana_names:scope(), group()) ->
     {reference(), [pid()]} | todana_names:failure().
 monitor(Scope, Group) ->
     Shared = shared(monitor, [Scope, Group], Scope),
-    case todana_group_monitor:monitor(Shared, {group, Group}) of
+    case todana_scope_monitor:watch(Shared, {group, Group}) of
         {ok, Ref, Members} -> {Ref, [Pid || {_, Pid} <- Members]};
         Failure -> Failure
     end.
@@ -102,7 +107,7 @@ monitor(Scope, Group) ->
     {reference(), #{group() => [pid()]}} | todana_names:failure().
 monitor_scope(Scope) ->
     Shared = shared(monitor_scope, [Scope], Scope),
-    case todana_group_monitor:monitor(Shared, all) of
+    case todana_scope_monitor:watch(Shared, all) of
         {ok, Ref, Members} ->
             {Ref, maps:groups_from_list(
                 fun({Group, _}) -> Group end, fun({_, Pid}) -> Pid end, Members
@@ -118,7 +123,7 @@ none with this reference in the scope.
 -spec demonitor(todana_names:scope(), reference()) -> ok | false.
 demonitor(Scope, Ref) when is_reference(Ref) ->
     Shared = shared(demonitor, [Scope, Ref], Scope),
-    todana_group_monitor:demonitor(Shared, Ref);
+    todana_scope_monitor:unwatch(Shared, Ref);
 demonitor(Scope, Ref) ->
     misuse(demonitor, [Scope, Ref], 2, not_a_reference).
 
@@ -141,14 +146,17 @@ shared(Function, Arguments, Scope) ->
 -spec processes(atom(), [term()], term()) -> [pid()].
 processes(Function, Arguments, Pid) when is_pid(Pid) ->
     processes(Function, Arguments, [Pid]);
-processes(Function, Arguments, Pids) when is_list(Pids) ->
-    IsLocal = fun(Pid) -> is_pid(Pid) andalso node(Pid) =:= node() end,
-    case lists:all(IsLocal, Pids) of
+processes(Function, Arguments, Pids) ->
+    case are_local(Pids) of
         true -> Pids;
         false -> misuse(Function, Arguments, 3, not_local_processes)
-    end;
-processes(Function, Arguments, _Other) ->
-    misuse(Function, Arguments, 3, not_local_processes).
+    end.
+
+-spec are_local(term()) -> boolean().
+are_local([]) -> true;
+are_local([Pid | Pids]) when is_pid(Pid), node(Pid) =:= node() ->
+    are_local(Pids);
+are_local(_Other) -> false.
 
 -spec misuse(atom(), [term()], pos_integer(), term()) -> no_return().
 misuse(Function, Arguments, Number, Cause) ->

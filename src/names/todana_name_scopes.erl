@@ -40,8 +40,19 @@ start(Scope) ->
     case {table(Scope), is_there(Scope)} of
         {#{}, _} -> {error, {other_class, cluster}};
         {_, true} -> ok;
-        {_, false} -> in_supervisor(create, Scope)
+        {_, false} -> created(in_supervisor(create, Scope), Scope)
     end.
+
+%% A cluster scope may have been faster.
+-spec created(ok | {error, not_running}, scope()) ->
+    ok | {error, not_running | {other_class, cluster}}.
+created(ok, Scope) ->
+    case table(Scope) of
+        #{} -> {error, {other_class, cluster}};
+        _ -> ok
+    end;
+created(Failure, _Scope) ->
+    Failure.
 
 -doc "Stops a local scope.".
 -spec stop(term()) -> ok | error.
@@ -68,7 +79,7 @@ in_supervisor(Function, Scope) ->
 
 -spec create(scope()) -> ignore.
 create(Scope) ->
-    case is_there(Scope) of
+    case is_map(table(Scope)) orelse is_there(Scope) of
         true ->
             ignore;
         false ->

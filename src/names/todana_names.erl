@@ -44,16 +44,18 @@ has a greater number. What an owner acts upon can refuse a lower one.
 """.
 -type token() :: pos_integer().
 -doc """
-- `metadata`: a term about the name that `lookup/1` returns
-- `on_loss`: what happens if the node of the process does not reach the cluster
-  for so long that the name may be another process's. `nothing`, the default.
-  `notify`: the process gets `{todana_names, lost, Name}`, where `Name` is the
-  scope and the name, and `{todana_names, regained, Name}` if it turns out that
-  it has kept the name. `again`: the same, and the name is registered again if
-  it is free, with the metadata that it was registered with
+What happens if the node of the process does not reach the cluster for so long
+that the name may be another process's, and what `lookup/1` returns:
+
+- `again`: with `true`, the default, the name is registered again, if it was
+  freed and nobody has it then, with the metadata that it was registered with
+- `notify`: with `true`, the process gets `{todana_names, lost, Name}`, where
+  `Name` is the scope and the name, and `{todana_names, regained, Name}` if it
+  has the name again, or has kept it. Default `false`
+- `metadata`: a term about the name; default `undefined`
 """.
 -type options() :: #{
-    metadata => term(), on_loss => nothing | notify | again
+    metadata => term(), again => boolean(), notify => boolean()
 }.
 -doc """
 `unavailable`: not executed, because the log of the cluster cannot be read or
@@ -117,9 +119,12 @@ register_name(FullName, Pid) ->
 
 -doc """
 Gives a process of this node a name, with a term about it that `lookup/1`
-returns. `no` if another process has the name, or this one; in a cluster scope
-also if the records cannot be written now: the node's log has the reason, and
-`register_name_token/3` returns it.
+returns. `no` if another process has the name, or this one.
+
+In a cluster scope whose records cannot be written now, the call waits as long
+as a write, and then raises `unavailable`, or `unknown`: so the start of a
+process with this name fails with the reason. `register_name_token/3` returns
+it, at once.
 """.
 -spec register_name(name(), pid(), Metadata :: term()) -> yes | no.
 register_name(FullName, Pid, Metadata) ->
@@ -129,35 +134,52 @@ register_name(FullName, Pid, Metadata) ->
 -spec register_name([term()], name(), pid(), options()) -> yes | no.
 register_name(Arguments, FullName, Pid, Options) ->
     {Scope, Name} = registrable(register_name, Arguments, FullName, Pid),
-    Registered = in(register_name, Arguments, Scope,
+    in(register_name, Arguments, Scope,
         fun(Table) ->
             Metadata = maps:get(metadata, Options, undefined),
             todana_local_names:register(Table, Scope, Name, Pid, Metadata)
         end,
-        fun(Shared) -> register_shared(Shared, Name, Pid, Options) end
-    ),
-    case Registered of
-        {yes, _Token} ->
-            yes;
-        {error, Reason} ->
-            logger:warning(
-                "todana: ~0tp was not registered in the scope ~0tp: ~s",
-                [Name, Scope, Reason]
-            ),
-            no;
-        Result ->
-            Result
-    end.
+        fun(Shared) ->
+            case register_when_available(Shared, Name, Pid, Options) of
+                {yes, _Token} ->
+                    yes;
+                no ->
+                    no;
+                {error, too_large} ->
+                    misuse(register_name, Arguments, 1, name_too_long);
+                {error, Reason} ->
+                    todana_error:raise(
+                        ?MODULE, register_name, Arguments, {badarg, 0, Reason}
+                    )
+            end
+        end
+    ).
+
+-spec register_when_available(
+    todana_name_scopes:shared(), term(), pid(), options()
+) -> {yes, token()} | no | failure().
+register_when_available(#{scope := Scope}, Name, Pid, Options) ->
+    todana_scope_session:while_available(fun() ->
+        case todana_name_scopes:table(Scope) of
+            #{} = Now -> register_shared(Now, Name, Pid, Options);
+            _ -> {error, unavailable}
+        end
+    end).
 
 -spec register_shared(todana_name_scopes:shared(), term(), pid(), options()) ->
     {yes, token()} | no | failure().
 register_shared(Shared, Name, Pid, Options) ->
     Metadata = maps:get(metadata, Options, undefined),
-    OnLoss =
-        case maps:get(on_loss, Options, nothing) of
-            again -> {again, Metadata};
-            Other -> Other
+    OnLoss = {
+        case maps:get(notify, Options, false) of
+            true -> notify;
+            false -> silent
         end,
+        case maps:get(again, Options, true) of
+            true -> {again, Metadata};
+            false -> nothing
+        end
+    },
     todana_cluster_names:register(Shared, Name, Pid, #{
         metadata => Metadata, on_loss => OnLoss
     }).
@@ -206,20 +228,18 @@ register_token(Arguments, FullName, Pid, Options) ->
 
 -spec bad_option(term()) -> none | term().
 bad_option(#{} = Options) ->
-    Known = [metadata, on_loss],
-    OnLoss = maps:get(on_loss, Options, nothing),
-    case {maps:keys(Options) -- Known, OnLoss} of
-        {[Name | _], _} ->
-            {unknown_option, Name};
-        {[], _} when
-            OnLoss =:= nothing; OnLoss =:= notify; OnLoss =:= again
-        ->
-            none;
-        {[], _} ->
-            {bad_option, on_loss}
+    case maps:keys(Options) -- [metadata, again, notify] of
+        [Name | _] ->
+            {no_name_option, Name};
+        [] ->
+            case [N || N := V <- maps:without([metadata], Options),
+                       not is_boolean(V)] of
+                [Name | _] -> {not_a_boolean, Name};
+                [] -> none
+            end
     end;
 bad_option(_Options) ->
-    not_a_map.
+    not_name_options.
 
 -doc """
 Gives a name in a cluster scope to a process of this node, if the name has this
@@ -231,24 +251,44 @@ reregister_name_token(FullName, Token, Pid) ->
     Arguments = [FullName, Token, Pid],
     {Scope, Name} =
         registrable(reregister_name_token, Arguments, FullName, Pid),
+    ok = is_token(reregister_name_token, Arguments, Token),
     in_shared(reregister_name_token, Arguments, Scope, fun(Shared) ->
         todana_cluster_names:move(Shared, Name, Pid, Token)
     end).
+
+-spec is_token(atom(), [term()], term()) -> ok.
+is_token(_Function, _Arguments, Token) when is_integer(Token), Token > 0 ->
+    ok;
+is_token(Function, Arguments, _Token) ->
+    misuse(Function, Arguments, 2, not_a_token).
 
 -doc "Frees a name, whichever process has it, if any.".
 -spec unregister_name(name()) -> ok | failure().
 unregister_name({Scope, Name} = FullName) ->
     in(unregister_name, [FullName], Scope,
         fun(Table) -> todana_local_names:unregister(Table, Scope, Name) end,
-        fun(Shared) -> todana_cluster_names:unregister(Shared, Name) end
+        fun(Shared) ->
+            case unregister(Shared, Name) of
+                no -> ok;
+                Result -> Result
+            end
+        end
     );
 unregister_name(FullName) ->
     misuse(unregister_name, [FullName], 1, not_a_name).
+
+%% The name may be about to be registered again.
+-spec unregister(todana_name_scopes:shared(), term()) -> ok | no | failure().
+unregister(Shared, Name) ->
+    todana_scope_session:when_settled(Shared, no, fun(Now) ->
+        todana_cluster_names:unregister(Now, Name)
+    end).
 
 -doc "Frees a name in a cluster scope if it has this token; `no` if not.".
 -spec unregister_name_token(name(), token()) -> ok | no | failure().
 unregister_name_token({Scope, Name} = FullName, Token) ->
     Arguments = [FullName, Token],
+    ok = is_token(unregister_name_token, Arguments, Token),
     in_shared(unregister_name_token, Arguments, Scope, fun(Shared) ->
         todana_cluster_names:unregister(Shared, Name, Token)
     end);
@@ -386,7 +426,9 @@ which_names(Scope, Owner) ->
             todana_cluster_names:names_of(Shared, Owner);
         #{} ->
             misuse(which_names, [Scope, Owner], 2, not_an_owner);
-        _ ->
+        none ->
+            misuse(which_names, [Scope, Owner], 1, no_scope());
+        _Local ->
             misuse(which_names, [Scope, Owner], 2, not_a_local_process)
     end.
 

@@ -30,7 +30,8 @@
 -export([name_key/1, name_of/1, member_key/4, members_prefix/1]).
 -export([member_prefix/3, member_of/1]).
 -export([refresh/2, refresh/3, read/2, token/1]).
--export([session/2, begin_session/2, end_session/3, fence/2]).
+-export([session/2, begin_session/2, end_session/2, end_session/3, fence/2]).
+-export([forget_session/2]).
 -export([generation/0, era/2]).
 -export([change/3, removal/2, writes/3, remove/2, check/2]).
 -export([sessions/1, some_owned/2, fold_owned/4, fold_names/3, fold_keys/4]).
@@ -50,7 +51,7 @@
 -type era() :: pos_integer().
 %% What happens if the session ends and the process goes on.
 -type on_loss() ::
-    nothing | notify | {again, Metadata :: term()} | join_again.
+    {notify | silent, nothing | {again, Metadata :: term()}} | join_again.
 %% The registration of a name: its era, in the record that it has written, or
 %% the token.
 -type origin() :: {era, era()} | {token, token()}.
@@ -68,9 +69,9 @@
 
 -define(PREFIX, "todana_names.").
 -define(PAGE, 500).
-%% A token has 63 bits for decades: the others are minutes. An era of more
-%% versions ends in the numbers of later ones.
--define(VERSION_BITS, 38).
+%% A token has 63 bits for decades: the others are seconds. An era may have more
+%% versions, since it has fewer in a second.
+-define(VERSION_BITS, 33).
 %% Of the year 2026, in seconds.
 -define(FIRST_S, 1_767_225_600).
 
@@ -153,30 +154,48 @@ begin_session(Table, Session) ->
             Failure
     end.
 
--doc """
-Writes that a session has ended, or, if no name is left that has been registered
-in it, removes its record. No name is registered in it from then on.
-""".
--spec end_session(table(), session(), gone | empty) -> ok | failure().
-end_session(Table, Session, How) ->
-    Key = session_key(Session),
-    case {How, read(Table, Key)} of
-        {empty, {ok, {_Node, gone}, State}} ->
-            ended(commit(Table, [{Key, State}], [{Key}]));
-        {gone, {ok, {Node, live}, State}} ->
-            Write = record(Key, {Node, gone}),
-            ended(commit(Table, [{Key, State}], [Write]));
-        {_, {error, _} = Failure} ->
-            Failure;
-        {_, _} ->
-            ok
+-doc "Writes that a session has ended: no name is registered in it any more.".
+-spec end_session(table(), session()) -> ok | failure().
+end_session(Table, Session) ->
+    case end_session(Table, Session, fun() -> true end) of
+        false -> end_session(Table, Session);
+        Result -> Result
     end.
 
-%% Somebody else has ended it, or a registration has fenced it: the next look
-%% knows.
--spec ended(ok | conflict | failure()) -> ok | failure().
-ended(conflict) -> ok;
-ended(Result) -> Result.
+-doc """
+The same, if the function says so after the session was read. `false` if not, or
+if the session has been fenced since.
+""".
+-spec end_session(table(), session(), fun(() -> boolean())) ->
+    ok | false | failure().
+end_session(Table, Session, IsWanted) ->
+    Key = session_key(Session),
+    maybe
+        {ok, {Node, live}, State} ?= read(Table, Key),
+        true ?= IsWanted(),
+        ok ?= commit(Table, [{Key, State}], [record(Key, {Node, gone})])
+    else
+        {ok, {_, gone}, _} -> ok;
+        {none, _} -> ok;
+        conflict -> false;
+        NotEnded -> NotEnded
+    end.
+
+-doc "Removes the record of a session that has ended and has no names.".
+-spec forget_session(table(), session()) -> ok | failure().
+forget_session(Table, Session) ->
+    Key = session_key(Session),
+    case read(Table, Key) of
+        {ok, {_Node, gone}, State} ->
+            case commit(Table, [{Key, State}], [{Key}]) of
+                conflict -> ok;
+                Result -> Result
+            end;
+        {error, _} = Failure ->
+            Failure;
+        _ ->
+            ok
+    end.
 
 -doc """
 What changes when writes may have been lost; `unknown` while they are given up.
@@ -208,8 +227,8 @@ era(Table, Generation) ->
 -spec begin_era(table(), generation(), era() | 0, todana_commit:state()) ->
     {ok, era(), check()} | failure().
 begin_era(Table, Generation, Before, State) ->
-    Minutes = (erlang:system_time(second) - ?FIRST_S) div 60,
-    Value = {Generation, max(Before + 1, Minutes)},
+    Seconds = erlang:system_time(second) - ?FIRST_S,
+    Value = {Generation, max(Before + 1, Seconds)},
     case commit(Table, [{~"e", State}], [record(~"e", Value)]) of
         Done when Done =:= ok; Done =:= conflict -> era(Table, Generation);
         Failure -> Failure

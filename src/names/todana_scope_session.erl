@@ -8,15 +8,19 @@
 %% that have asked for it are informed that they may have lost their names.
 %%
 %% When a heartbeat is answered again, the records say what has become of the
-%% sessions. Those that go on have all their names. The others are replaced, and
-%% names whose processes have asked for it are registered again, if they are
-%% free.
+%% sessions, after a fence: an end of the session that the leader has decided
+%% about before is not written any more. Sessions that go on have all their
+%% names. The others are replaced; names whose processes have asked for it, and
+%% members of groups, are registered again, as long as that takes.
 -module(todana_scope_session).
 -moduledoc false.
 -behaviour(gen_server).
 
--export([start_scope/1, stop_scope/1, stop_scopes/0]).
+-export([start_scope/1, stop_scope/1, stop_scopes/0, when_settled/3]).
+-export([while_available/1]).
 -export([start_link/0]).
+%% Processes
+-export([verify_and_exit/1, claim_and_exit/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 %% How long the start of a scope waits for the log.
@@ -28,8 +32,17 @@
 -define(DOUBT_MS, 7_000).
 %% How long an orderly stop waits until the names are freed.
 -define(STOP_MS, 2_000).
+%% Claims that are registered again before the process hears of their outcome.
+-define(AGAIN, 100).
+%% The number of this run of the node, in the front of its sessions.
+-define(RUN, {?MODULE, run}).
 
--type work() :: verify | {clean, atom()} | {claim_again, atom()}.
+-type shared() :: todana_name_scopes:shared().
+-type claim() :: todana_claim_watcher:claim().
+-type work() :: verify | {claim, atom()}.
+%% The fate of a session, and its claims that were lost although it goes on.
+-type verdict() ::
+    {goes_on, Lost :: [claim()]} | {replaced, shared()} | unknown.
 
 -record(state, {
     %% When the last heartbeat that was answered was sent.
@@ -37,6 +50,10 @@
     timer = none :: none | reference(),
     %% Whether the names may be lost.
     is_doubtful = false :: boolean(),
+    %% Registrations whose processes know that they may have lost them.
+    informed = #{} :: #{todana_scope_records:ref() => []},
+    %% Claims of each scope that are to be registered again.
+    again = #{} :: #{atom() => [claim()]},
     %% The work that goes on, by its process. Each may wait for the log.
     going = #{} :: #{pid() => work()}
 }).
@@ -46,26 +63,27 @@
     ok | {error, unavailable | not_running | scope_needs_data_dir
                  | {other_class, local} | {no_scope_table, atom()}}.
 start_scope(Scope) ->
-    case {whereis(?MODULE), todana_name_scopes:table(Scope)} of
+    case {whereis(todana_sup), todana_data_dir:is_open()} of
         {undefined, _} ->
-            case whereis(todana_sup) of
-                undefined -> {error, not_running};
-                _ -> {error, scope_needs_data_dir}
-            end;
-        {_, #{}} ->
-            ok;
-        {_, none} ->
-            start_scope(Scope, now_ms() + ?START_MS);
-        {_, _Local} ->
-            {error, {other_class, local}}
+            {error, not_running};
+        {_, false} ->
+            {error, scope_needs_data_dir};
+        _ ->
+            case todana_name_scopes:table(Scope) of
+                #{} -> ok;
+                none -> start_scope(Scope, now_ms() + ?START_MS);
+                _Local -> {error, {other_class, local}}
+            end
     end.
 
 -spec start_scope(atom(), integer()) ->
-    ok | {error, unavailable | {no_scope_table, atom()}}.
+    ok | {error, unavailable | {other_class, local} | {no_scope_table, atom()}}.
 start_scope(Scope, DeadlineMs) ->
     case begin_session(Scope) of
         {ok, Shared} ->
-            gen_server:call(?MODULE, {started, Shared}, infinity);
+            %% In a node without a name, pids of its last run look like its own.
+            ok = clean_older(Shared),
+            started(Shared);
         {error, differs} ->
             {error, {no_scope_table, todana_scope_records:table(Scope)}};
         {error, _} ->
@@ -78,25 +96,77 @@ start_scope(Scope, DeadlineMs) ->
             end
     end.
 
--spec begin_session(atom()) ->
-    {ok, todana_name_scopes:shared()} | {error, term()}.
+-spec started(shared()) -> ok | {error, unavailable | {other_class, local}}.
+started(#{table := Table, session := Session} = Shared) ->
+    try gen_server:call(?MODULE, {started, Shared}, infinity) of
+        ok ->
+            ok;
+        %% Another process has been faster.
+        NotStarted ->
+            _ = todana_ended_sessions:clean(Table, Session),
+            case NotStarted of
+                already -> ok;
+                Failure -> Failure
+            end
+    catch
+        exit:_ -> {error, unavailable}
+    end.
+
+-spec begin_session(atom()) -> {ok, shared()} | {error, term()}.
 begin_session(Scope) ->
     Table = todana_scope_records:table(Scope),
-    Session = crypto:strong_rand_bytes(8),
+    Session = new_session(),
     maybe
         ok ?= todana_scope_records:open(Table),
         ok ?= todana_scope_records:begin_session(Table, Session),
         {ok, #{scope => Scope, table => Table, session => Session}}
     end.
 
+-spec new_session() -> todana_scope_records:session().
+new_session() ->
+    Number = erlang:unique_integer([positive]),
+    <<(run_number())/binary, Number:32>>.
+
+-spec run_number() -> <<_:32>>.
+run_number() ->
+    case persistent_term:get(?RUN, none) of
+        none ->
+            ok = persistent_term:put(?RUN, crypto:strong_rand_bytes(4)),
+            run_number();
+        Number ->
+            Number
+    end.
+
+%% Ends the sessions of the runs of this node before this one. The leader ends
+%% them later, if that fails.
+-spec clean_older(shared()) -> ok.
+clean_older(#{table := Table}) ->
+    Run = run_number(),
+    case todana_scope_records:sessions(Table) of
+        {error, _} ->
+            ok;
+        Sessions ->
+            lists:foreach(
+                fun(Session) -> todana_ended_sessions:clean(Table, Session) end,
+                [
+                    Session
+                 || {<<Of:4/binary, _/binary>> = Session, Node, _} <- Sessions,
+                    Node =:= node(), Of =/= Run
+                ]
+            )
+    end.
+
 -doc """
 Stops a scope on this node. Its names are freed now, or by the leader when it
 can.
 """.
--spec stop_scope(todana_name_scopes:shared()) -> ok.
+-spec stop_scope(shared()) -> ok.
 stop_scope(#{scope := Scope}) ->
     case gen_server:call(?MODULE, {stop, Scope}, infinity) of
-        {ok, #{table := Table, session := Session}} ->
+        {ok, #{table := Table, session := Session} = Shared} ->
+            lists:foreach(
+                fun(Claim) -> inform(lost, Claim) end, on_loss([Shared])
+            ),
             _ = todana_ended_sessions:clean(Table, Session),
             todana_claim_watcher:forget(Session);
         none ->
@@ -121,14 +191,69 @@ stop_scopes() ->
             end
     end.
 
+-doc """
+Calls a function of the scope; if it finds nothing, again when the session of
+the scope goes on, and all is registered again that is to be. `unavailable` if
+that takes longer than a write.
+""".
+-spec when_settled(shared(), NotFound, fun((shared()) -> NotFound | Result)) ->
+    NotFound | Result | {error, unavailable}.
+when_settled(Shared, NotFound, Function) ->
+    DeadlineMs = now_ms() + todana_durable:timeout_ms(),
+    when_settled(Shared, NotFound, Function, DeadlineMs).
+
+-spec when_settled(
+    shared(), NotFound, fun((shared()) -> NotFound | Result), integer()
+) -> NotFound | Result | {error, unavailable}.
+when_settled(#{scope := Scope} = Shared, NotFound, Function, DeadlineMs) ->
+    IsSettled = is_settled(Scope),
+    case {Function(Shared), todana_name_scopes:table(Scope)} of
+        {NotFound, #{}} when IsSettled ->
+            NotFound;
+        {NotFound, #{} = Now} ->
+            case now_ms() < DeadlineMs of
+                true ->
+                    timer:sleep(?PAUSE_MS),
+                    when_settled(Now, NotFound, Function, DeadlineMs);
+                false ->
+                    {error, unavailable}
+            end;
+        {Result, _} ->
+            Result
+    end.
+
+-doc "Calls a function until it can be executed, as long as a write may take.".
+-spec while_available(fun(() -> Result)) -> Result.
+while_available(Function) ->
+    while_available_until(now_ms() + todana_durable:timeout_ms(), Function).
+
+-spec while_available_until(integer(), fun(() -> Result)) -> Result.
+while_available_until(DeadlineMs, Function) ->
+    case {Function(), now_ms() < DeadlineMs} of
+        {{error, unavailable}, true} ->
+            timer:sleep(?PAUSE_MS),
+            while_available_until(DeadlineMs, Function);
+        {Result, _} ->
+            Result
+    end.
+
+-spec is_settled(atom()) -> boolean().
+is_settled(Scope) ->
+    try
+        gen_server:call(?MODULE, {is_settled, Scope}, infinity)
+    catch
+        exit:_ -> false
+    end.
+
 -spec start_link() -> gen_server:start_ret().
 start_link() ->
     gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
 
-%% Its scopes may have been started before a crash.
+%% What the process before this one knew is lost: its names may be, too.
 -spec init([]) -> {ok, #state{}}.
 init([]) ->
-    {ok, until_doubt(#state{received_ms = now_ms()})}.
+    State = until_doubt(#state{received_ms = now_ms()}),
+    {ok, doubt(todana_name_scopes:all_shared(), State)}.
 
 %% Exactly: a beat may be late.
 -spec until_doubt(#state{}) -> #state{}.
@@ -140,31 +265,36 @@ until_doubt(#state{received_ms = ReceivedMs, timer = Timer} = State) ->
     State#state{timer = Next}.
 
 -spec handle_call(
-    {started, todana_name_scopes:shared()} | {stop, atom()},
+    {started, shared()} | {stop, atom()} | {is_settled, atom()},
     gen_server:from(), #state{}
 ) -> {reply, term(), #state{}}.
 handle_call({started, #{scope := Scope} = Shared}, _From, State) ->
     case todana_name_scopes:table(Scope) of
-        none ->
-            {reply, ok, started(Shared, State)};
-        %% Another process has been faster.
-        _ ->
-            #{table := Table, session := Session} = Shared,
-            Clean = fun() -> todana_ended_sessions:clean(Table, Session) end,
-            {reply, ok, run({clean, Scope}, Clean, State)}
+        none -> {reply, ok, started(Shared, State)};
+        #{} -> {reply, already, State};
+        _Local -> {reply, {error, {other_class, local}}, State}
     end;
-handle_call({stop, Scope}, _From, State) ->
+handle_call({stop, Scope}, _From, #state{again = Again} = State) ->
     case todana_name_scopes:table(Scope) of
         #{} = Shared ->
             ok = todana_name_scopes:unshare(Scope),
-            {reply, {ok, Shared}, State};
+            Others = State#state{again = maps:remove(Scope, Again)},
+            {reply, {ok, Shared}, Others};
         _ ->
             {reply, none, State}
-    end.
+    end;
+handle_call({is_settled, Scope}, _From, State) ->
+    #state{is_doubtful = IsDoubtful, again = Again, going = Going} = State,
+    Shared = todana_name_scopes:table(Scope),
+    IsSettled =
+        not IsDoubtful andalso not is_map_key(Scope, Again) andalso
+        not lists:member({claim, Scope}, maps:values(Going)) andalso
+        not (is_map(Shared) andalso has_ended(Shared)),
+    {reply, IsSettled, State}.
 
 %% With the first one, heartbeats begin.
--spec started(todana_name_scopes:shared(), #state{}) -> #state{}.
-started(#{scope := Scope} = Shared, State) ->
+-spec started(shared(), #state{}) -> #state{}.
+started(Shared, State) ->
     ReceivedMs =
         case todana_name_scopes:all_shared() of
             [] -> now_ms();
@@ -172,26 +302,7 @@ started(#{scope := Scope} = Shared, State) ->
         end,
     ok = todana_name_scopes:share(Shared),
     self() ! beat,
-    clean_older(Scope, until_doubt(State#state{received_ms = ReceivedMs})).
-
-%% Processes of the sessions that this node had before have ended with it, or
-%% have been informed.
--spec clean_older(atom(), #state{}) -> #state{}.
-clean_older(Scope, State) ->
-    run({clean, Scope}, fun() -> clean_older(Scope) end, State).
-
--spec clean_older(atom()) -> ok.
-clean_older(Scope) ->
-    maybe
-        #{table := Table, session := Own} ?= todana_name_scopes:table(Scope),
-        Sessions = [_ | _] ?= todana_scope_records:sessions(Table),
-        lists:foreach(
-            fun(Session) -> todana_ended_sessions:clean(Table, Session) end,
-            [S || {S, Node, _} <- Sessions, Node =:= node(), S =/= Own]
-        )
-    else
-        _ -> ok
-    end.
+    until_doubt(State#state{received_ms = ReceivedMs}).
 
 -spec handle_cast(term(), #state{}) -> {noreply, #state{}}.
 handle_cast(_Message, State) ->
@@ -201,8 +312,8 @@ handle_cast(_Message, State) ->
 handle_info(beat, State) ->
     ok = todana_beat:flush(),
     case todana_name_scopes:all_shared() of
-        [] -> {noreply, State};
-        Scopes -> {noreply, beat(Scopes, State)}
+        [] -> {noreply, State#state{is_doubtful = false}};
+        Scopes -> {noreply, claim_again(beat(Scopes, State))}
     end;
 handle_info({todana_heartbeat_answer, SentMs}, State) ->
     LastMs = max(SentMs, State#state.received_ms),
@@ -214,7 +325,15 @@ handle_info({'DOWN', _, process, Pid, Result}, #state{going = Going} = State) ->
     Others = State#state{going = maps:remove(Pid, Going)},
     case {Going, Result} of
         {#{Pid := verify}, {verified, Found}} ->
-            {noreply, verified(Found, Others)};
+            {noreply, claim_again(verified(Found, Others))};
+        {#{Pid := {claim, Scope}}, {claimed, Regained, Decided}} ->
+            lists:foreach(fun(Claim) -> inform(regained, Claim) end, Regained),
+            Next = decided(Scope, Decided, Others),
+            %% After a failure, with the next beat.
+            case Decided of
+                [] -> {noreply, Next};
+                _ -> {noreply, claim_again(Next)}
+            end;
         _ ->
             {noreply, Others}
     end;
@@ -222,7 +341,7 @@ handle_info(_Other, State) ->
     {noreply, State}.
 
 %% A session may also be ended by a leader whose clock is wrong.
--spec beat([todana_name_scopes:shared()], #state{}) -> #state{}.
+-spec beat([shared()], #state{}) -> #state{}.
 beat(Scopes, State) ->
     Sessions = [Session || #{session := Session} <- Scopes],
     ok = todana_session_leader:heartbeat(Sessions),
@@ -231,18 +350,26 @@ beat(Scopes, State) ->
         false -> State
     end.
 
--spec doubt([todana_name_scopes:shared()], #state{}) -> #state{}.
+-spec doubt([shared()], #state{}) -> #state{}.
 doubt([_ | _] = Scopes, #state{is_doubtful = false} = State) ->
     logger:warning(
         "todana: the leader of the cluster does not answer this node, and may "
         "free the names of its processes"
     ),
-    lists:foreach(fun(Claim) -> inform(lost, Claim) end, on_loss(Scopes)),
-    State#state{is_doubtful = true};
+    lost(on_loss(Scopes), State#state{is_doubtful = true});
 doubt(_Scopes, State) ->
     State.
 
--spec has_ended(todana_name_scopes:shared()) -> boolean().
+%% Each process gets the message once for a doubt.
+-spec lost([claim()], #state{}) -> #state{}.
+lost(Claims, #state{informed = Informed} = State) ->
+    New = [Claim || #{ref := Ref} = Claim <- Claims,
+                    not is_map_key(Ref, Informed)],
+    lists:foreach(fun(Claim) -> inform(lost, Claim) end, New),
+    Refs = #{Ref => [] || #{ref := Ref} <- New},
+    State#state{informed = maps:merge(Informed, Refs)}.
+
+-spec has_ended(shared()) -> boolean().
 has_ended(#{table := Table, session := Session}) ->
     case todana_scope_records:session(Table, Session) of
         {ok, {_Node, live}, _} -> false;
@@ -254,88 +381,145 @@ has_ended(#{table := Table, session := Session}) ->
 -spec verify(#state{}) -> #state{}.
 verify(#state{is_doubtful = true, received_ms = ReceivedMs} = State) ->
     case now_ms() - ReceivedMs < ?DOUBT_MS of
-        true -> run(verify, fun verify_all/0, State);
-        false -> State
+        true ->
+            Scopes = todana_name_scopes:all_shared(),
+            run(verify, verify_and_exit, [Scopes], State);
+        false ->
+            State
     end;
 verify(State) ->
     State.
 
--spec verify_all() -> no_return().
-verify_all() ->
-    exit({verified, [
-        {S, verify_one(S)} || S <- todana_name_scopes:all_shared()
-    ]}).
+-spec verify_and_exit([shared()]) -> no_return().
+verify_and_exit(Scopes) ->
+    exit({verified, [{Shared, verdict(Shared)} || Shared <- Scopes]}).
 
-%% Another session, if this one has ended.
--spec verify_one(todana_name_scopes:shared()) ->
-    goes_on | todana_name_scopes:shared().
-verify_one(#{scope := Scope, table := Table, session := Session}) ->
-    ok = todana_scope_records:refresh(Table, linear),
-    case todana_scope_records:session(Table, Session) of
-        {ok, {_Node, live}, _} ->
-            goes_on;
-        Ended when element(1, Ended) =/= error ->
-            {ok, Shared} = begin_session(Scope),
-            Shared
+-spec verdict(shared()) -> verdict().
+verdict(#{scope := Scope, table := Table, session := Session} = Shared) ->
+    maybe
+        ok ?= todana_scope_records:fence(Table, Session),
+        ok ?= todana_scope_records:refresh(Table, linear),
+        {ok, {_Node, live}, _} ?= todana_scope_records:session(Table, Session),
+        {goes_on, [C || C <- on_loss([Shared]), not is_held(Table, C)]}
+    else
+        {error, _} ->
+            unknown;
+        _Ended ->
+            case begin_session(Scope) of
+                {ok, Next} -> {replaced, Next};
+                {error, _} -> unknown
+            end
     end.
 
--spec verified(
-    [{todana_name_scopes:shared(), goes_on | todana_name_scopes:shared()}],
-    #state{}
-) -> #state{}.
-verified(Found, State) ->
-    lists:foldl(fun verified_one/2, State#state{is_doubtful = false}, Found).
+%% Somebody may have got the name, with its token or after he has freed it.
+-spec is_held(atom(), claim()) -> boolean().
+is_held(Table, #{key := Key, ref := Ref}) ->
+    case todana_scope_records:read(Table, Key) of
+        {ok, Value, _} -> element(2, Value) =:= Ref;
+        {none, _} -> false;
+        {error, _} -> true
+    end.
 
--spec verified_one(
-    {todana_name_scopes:shared(), goes_on | todana_name_scopes:shared()},
-    #state{}
-) -> #state{}.
-verified_one({#{scope := Scope, session := Session} = Before, Now}, State) ->
-    case todana_name_scopes:table(Scope) of
-        #{session := Session} ->
+-spec verified([{shared(), verdict()}], #state{}) -> #state{}.
+verified(Found, State) ->
+    IsKnown = lists:all(fun({_, Verdict}) -> Verdict =/= unknown end, Found),
+    Next = lists:foldl(fun verified_one/2, State, Found),
+    case IsKnown of
+        true -> Next#state{is_doubtful = false, informed = #{}};
+        false -> Next
+    end.
+
+-spec verified_one({shared(), verdict()}, #state{}) -> #state{}.
+verified_one({_Shared, unknown}, State) ->
+    State;
+verified_one({Before, Verdict}, State) ->
+    #{scope := Scope, session := Session} = Before,
+    case {todana_name_scopes:table(Scope), Verdict} of
+        {#{session := Session}, {goes_on, Lost}} ->
+            Held = on_loss([Before]) -- Lost,
+            lists:foreach(fun(Claim) -> inform(regained, Claim) end, Held),
+            lists:foreach(
+                fun(#{pid := Pid, ref := Ref}) ->
+                    todana_claim_watcher:release(Pid, Ref)
+                end,
+                Lost
+            ),
+            State;
+        {#{session := Session}, {replaced, Next}} ->
             Claims = on_loss([Before]),
-            Shared =
-                case Now of goes_on -> Before; _ -> Now end,
-            ok = todana_name_scopes:share(Shared),
-            _ = Now =/= goes_on andalso todana_claim_watcher:forget(Session),
-            Tell = fun() -> regain(Claims, Now) end,
-            clean_older(Scope, run({claim_again, Scope}, Tell, State));
-        %% It was stopped meanwhile: what was begun for it ends as an older one.
+            ok = todana_name_scopes:share(Next),
+            todana_claim_watcher:forget(Session),
+            #state{again = Again} = Informed = lost(Claims, State),
+            Wanted = maps:get(Scope, Again, []) ++ Claims,
+            Informed#state{again = Again#{Scope => Wanted}};
+        %% It was stopped meanwhile. The leader ends a session that was begun
+        %% for it.
         _ ->
             State
     end.
 
--spec regain(
-    [todana_claim_watcher:claim()], goes_on | todana_name_scopes:shared()
-) -> ok.
-regain(Claims, Now) ->
-    lists:foreach(
-        fun(Claim) ->
-            _ = has_again(Claim, Now) andalso inform(regained, Claim)
+%% Registers what was lost, some at a time.
+-spec claim_again(#state{}) -> #state{}.
+claim_again(#state{again = Again} = State) ->
+    maps:fold(
+        fun
+            (Scope, [], S) ->
+                S#state{again = maps:remove(Scope, S#state.again)};
+            (Scope, Claims, S) ->
+                Some = lists:sublist(Claims, ?AGAIN),
+                run({claim, Scope}, claim_and_exit, [Scope, Some], S)
         end,
-        Claims
+        State,
+        Again
     ).
 
-%% Whether the process has the name: its session goes on, or it gets it anew.
--spec has_again(
-    todana_claim_watcher:claim(), goes_on | todana_name_scopes:shared()
-) -> boolean().
-has_again(_Claim, goes_on) ->
-    true;
-has_again(#{on_loss := join_again} = Claim, Shared) ->
-    todana_group_members:join_again(Shared, Claim) =:= ok;
-has_again(#{on_loss := {again, Metadata}, key := Key, pid := Pid}, Shared) ->
-    Options = #{metadata => Metadata, on_loss => {again, Metadata}},
+%% Those that have their names again, and all of which nothing is left to do.
+-spec claim_and_exit(atom(), [claim()]) -> no_return().
+claim_and_exit(Scope, Claims) ->
+    Outcomes = [{Claim, again(Scope, Claim)} || Claim <- Claims],
+    exit({
+        claimed,
+        [Claim || {Claim, regained} <- Outcomes],
+        [Claim || {Claim, Outcome} <- Outcomes, Outcome =/= failed]
+    }).
+
+-spec again(atom(), claim()) -> regained | not_regained | failed.
+again(Scope, #{pid := Pid} = Claim) ->
+    case {todana_name_scopes:table(Scope), is_process_alive(Pid)} of
+        {#{} = Shared, true} -> again_in(Shared, Claim);
+        _ -> not_regained
+    end.
+
+-spec again_in(shared(), claim()) -> regained | not_regained | failed.
+again_in(Shared, #{on_loss := join_again} = Claim) ->
+    case todana_group_members:join_again(Shared, Claim) of
+        ok -> regained;
+        {error, _} -> failed
+    end;
+again_in(Shared, #{on_loss := {_, {again, Metadata}} = OnLoss} = Claim) ->
+    #{key := Key, pid := Pid} = Claim,
+    Options = #{metadata => Metadata, on_loss => OnLoss},
     {name, Name} = todana_scope_records:name_of(Key),
     case todana_cluster_names:register(Shared, Name, Pid, Options) of
-        {yes, _Token} -> true;
-        _ -> false
+        {yes, _Token} -> regained;
+        no -> not_regained;
+        {error, _} -> failed
     end;
-has_again(_Claim, _Shared) ->
-    false.
+again_in(_Shared, _Claim) ->
+    not_regained.
 
--spec on_loss([todana_name_scopes:shared()]) ->
-    [todana_claim_watcher:claim()].
+-spec decided(atom(), [claim()], #state{}) -> #state{}.
+decided(Scope, Decided, #state{again = Again} = State) ->
+    case Again of
+        #{Scope := Claims} ->
+            Refs = #{Ref => [] || #{ref := Ref} <- Decided},
+            Left = [C || #{ref := R} = C <- Claims, not is_map_key(R, Refs)],
+            State#state{again = Again#{Scope := Left}};
+        #{} ->
+            State
+    end.
+
+-spec on_loss([shared()]) -> [claim()].
 on_loss(Scopes) ->
     [
         Claim
@@ -343,24 +527,23 @@ on_loss(Scopes) ->
         Claim <- todana_claim_watcher:on_loss(Session)
     ].
 
--spec inform(lost | regained, todana_claim_watcher:claim()) -> ok.
-inform(What, #{pid := Pid, scope := Scope, key := Key}) ->
-    case todana_scope_records:name_of(Key) of
-        {name, Name} ->
-            Pid ! {todana_names, What, {Scope, Name}},
-            ok;
-        %% A member of a group joins again.
-        none ->
-            ok
-    end.
+%% A member of a group is not informed: it joins again.
+-spec inform(lost | regained, claim()) -> ok.
+inform(What, #{on_loss := {notify, _}} = Claim) ->
+    #{pid := Pid, scope := Scope, key := Key} = Claim,
+    {name, Name} = todana_scope_records:name_of(Key),
+    Pid ! {todana_names, What, {Scope, Name}},
+    ok;
+inform(_What, _Claim) ->
+    ok.
 
--spec run(work(), fun(() -> term()), #state{}) -> #state{}.
-run(Name, Do, #state{going = Going} = State) ->
+-spec run(work(), atom(), [term()], #state{}) -> #state{}.
+run(Name, Function, Arguments, #state{going = Going} = State) ->
     case lists:member(Name, maps:values(Going)) of
         true ->
             State;
         false ->
-            {Pid, _} = spawn_monitor(Do),
+            {Pid, _} = spawn_monitor(?MODULE, Function, Arguments),
             State#state{going = Going#{Pid => Name}}
     end.
 

@@ -20,11 +20,14 @@
 -define(PROOF_MS, 1_900).
 %% Longer than a session that is silent can live.
 -define(KEPT_MS, 60_000).
+%% More than between two beats.
+-define(LATE_MS, 2_500).
 
 -type session() :: todana_scope_records:session().
 
 -record(state, {
     leads = false :: boolean(),
+    beat_ms = now_ms() :: integer(),
     %% When each session was heard, or seen for the first time.
     received_ms = #{} :: #{session() => integer()},
     %% The process that looks, and the one that removes names.
@@ -52,10 +55,19 @@ start_link() ->
 init([]) ->
     {ok, #state{}}.
 
--spec handle_call(term(), gen_server:from(), #state{}) ->
-    {reply, ok, #state{}}.
-handle_call(_Request, _From, State) ->
-    {reply, ok, State}.
+%% Asked when the session has been read: a heartbeat may have come since the
+%% look began. If it is answered, the node fences its session before it relies
+%% on it.
+-spec handle_call({is_silent, session()}, gen_server:from(), #state{}) ->
+    {reply, boolean(), #state{}}.
+handle_call({is_silent, Session}, _From, State) ->
+    #state{leads = Leads, received_ms = ReceivedMs} = State,
+    {reply, Leads andalso is_silent(Session, ReceivedMs), State}.
+
+-spec is_silent(session(), #{session() => integer()}) -> boolean().
+is_silent(Session, ReceivedMs) ->
+    NowMs = now_ms(),
+    NowMs - maps:get(Session, ReceivedMs, NowMs) > ?SILENT_MS.
 
 -spec handle_cast(term(), #state{}) -> {noreply, #state{}}.
 handle_cast(_Message, State) ->
@@ -67,7 +79,9 @@ handle_info({todana_heartbeat, From, SentMs, Sessions}, State) ->
         #state{leads = true, received_ms = ReceivedMs} = Leading ->
             NowMs = now_ms(),
             Received = #{Session => NowMs || Session <- Sessions},
-            From ! {todana_heartbeat_answer, SentMs},
+            _ = erlang:send(
+                From, {todana_heartbeat_answer, SentMs}, [noconnect, nosuspend]
+            ),
             All = maps:merge(ReceivedMs, Received),
             {noreply, Leading#state{received_ms = All}};
         Following ->
@@ -75,7 +89,7 @@ handle_info({todana_heartbeat, From, SentMs, Sessions}, State) ->
     end;
 handle_info(beat, State) ->
     ok = todana_beat:flush(),
-    {noreply, look(led(State))};
+    {noreply, look(led(on_time(State)))};
 handle_info({'DOWN', _, process, Pid, Result}, #state{looker = Pid} = State) ->
     Others = State#state{looker = none},
     case Result of
@@ -86,6 +100,17 @@ handle_info({'DOWN', _, process, Pid, _}, #state{cleaner = Pid} = State) ->
     {noreply, State#state{cleaner = none}};
 handle_info(_Other, State) ->
     {noreply, State}.
+
+%% Heartbeats may wait in the queue behind a beat that is late: all sessions
+%% count from now on.
+-spec on_time(#state{}) -> #state{}.
+on_time(#state{beat_ms = LastMs} = State) ->
+    case now_ms() of
+        NowMs when NowMs - LastMs > ?LATE_MS ->
+            State#state{beat_ms = NowMs, received_ms = #{}};
+        NowMs ->
+            State#state{beat_ms = NowMs}
+    end.
 
 -spec led(#state{}) -> #state{}.
 led(#state{leads = Led} = State) ->
@@ -113,10 +138,7 @@ seen(Live, #state{received_ms = ReceivedMs} = State) ->
 
 -spec look(#state{}) -> #state{}.
 look(#state{leads = true, looker = none, received_ms = ReceivedMs} = State) ->
-    NowMs = now_ms(),
-    IsSilent = fun(Session) ->
-        NowMs - maps:get(Session, ReceivedMs, NowMs) > ?SILENT_MS
-    end,
+    IsSilent = fun(Session) -> is_silent(Session, ReceivedMs) end,
     {Pid, _} = spawn_monitor(?MODULE, look_and_exit, [IsSilent]),
     State#state{looker = Pid};
 look(State) ->
@@ -124,9 +146,16 @@ look(State) ->
 
 -spec look_and_exit(fun((session()) -> boolean())) -> no_return().
 look_and_exit(IsSilent) ->
-    Looks = [look(T, IsSilent) || T <- todana_scope_records:tables()],
+    Looks = [look_at(T, IsSilent) || T <- todana_scope_records:tables()],
     {Live, Ended} = lists:unzip(Looks),
     exit({looked, lists:append(Live), lists:append(Ended)}).
+
+%% A table that is none of a scope, or is just removed, keeps no other one from
+%% being looked at.
+-spec look_at(atom(), fun((session()) -> boolean())) ->
+    {[session()], [{atom(), session()}]}.
+look_at(Table, IsSilent) ->
+    try look(Table, IsSilent) catch error:_ -> {[], []} end.
 
 %% The sessions of a scope that go on, and those that have ended. A name is free
 %% as soon as its session has ended; its records are removed afterwards.
@@ -136,22 +165,31 @@ look(Table, IsSilent) ->
     ok = todana_scope_records:open_known(Table),
     Sessions = todana_scope_records:sessions(Table),
     true = is_list(Sessions),
-    Silent = [S || {S, _Node, live} <- Sessions, IsSilent(S)],
-    lists:foreach(
-        fun(Session) -> end_one(Table, Session, Sessions) end, Silent
-    ),
+    Silent = [
+        S
+     || {S, Node, live} <- Sessions, IsSilent(S), end_one(Table, S, Node)
+    ],
     {
         [S || {S, _Node, live} <- Sessions],
-        [{Table, S} || {S, _Node, gone} <- Sessions]
+        [{Table, S} || S <- Silent ++ [S || {S, _Node, gone} <- Sessions]]
     }.
 
--spec end_one(atom(), session(), [{session(), node(), live | gone}]) -> ok.
-end_one(Table, Session, Sessions) ->
-    logger:notice(
-        "todana: names of ~s are freed: it was not received for ~b s",
-        [node_of(Session, Sessions), ?SILENT_MS div 1000]
-    ),
-    ok = todana_scope_records:end_session(Table, Session, gone).
+-spec end_one(atom(), session(), node()) -> boolean().
+end_one(Table, Session, Node) ->
+    IsSilent = fun() ->
+        gen_server:call(?MODULE, {is_silent, Session}, infinity)
+    end,
+    case todana_scope_records:end_session(Table, Session, IsSilent) of
+        ok ->
+            logger:notice(
+                "todana: what processes of ~s have in ~s is freed: no "
+                "heartbeat of it came for ~b s",
+                [Node, Table, ?SILENT_MS div 1000]
+            ),
+            true;
+        _NotEnded ->
+            false
+    end.
 
 -spec clean([{atom(), session()}], #state{}) -> #state{}.
 clean([_ | _] = Ended, #state{cleaner = none} = State) ->
@@ -166,11 +204,6 @@ clean([_ | _] = Ended, #state{cleaner = none} = State) ->
     State#state{cleaner = Pid};
 clean(_Ended, State) ->
     State.
-
--spec node_of(session(), [{session(), node(), live | gone}]) -> node().
-node_of(Session, Sessions) ->
-    {Session, Node, _} = lists:keyfind(Session, 1, Sessions),
-    Node.
 
 -spec now_ms() -> integer().
 now_ms() -> erlang:monotonic_time(millisecond).
