@@ -81,7 +81,10 @@ def ranges(results) -> Part:
 
 def names(results) -> Part:
     """Names and groups of processes, on one node."""
-    words = {"register": "register", "whereis": "look up", "unregister": "unregister", "members": "read a group of 10 processes"}
+    words = {
+        "register": "register", "first_whereis": "look up, the first time", "whereis": "look up again", "unregister": "unregister",
+        "members": "read a group of 10 processes",
+    }  # fmt: skip
     arms = list(dict.fromkeys(cell["arm"] for cell in results))
     figure = Figure("Names and groups, time per operation", "Microseconds per operation", arms, "{:.2f}", False)
     for operation, word in words.items():
@@ -89,7 +92,7 @@ def names(results) -> Part:
         if found:
             figure.add(word, found, [found[arm] for arm in ("todana_local", "todana_groups") if arm in found])
     intro = (
-        "One process and one node; names are tuples. `ets` is `insert_new`, `lookup` and `delete` of a public table with "
+        "One process and one node; names are tuples, each of a process. `ets` is `insert_new`, `lookup` and `delete` of a public table with "
         "`read_concurrency` and `write_concurrency`, without what a registry does when a process ends. `todana_cluster` and "
         "`todana_groups` are a cluster scope on a node with a data directory: a registration is on its disk. `global` and `pg` ask no "
         "other node here."

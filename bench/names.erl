@@ -6,8 +6,8 @@
 %%     erl -pa EBIN -run names main NAMES ROUNDS DIRECTORY
 %% Prints one line of JSON for each cell: operation and arm, with the
 %% microseconds of each round for one operation. A round registers NAMES names
-%% of one process (a cluster scope and `global' a tenth of them), looks each up
-%% and unregisters it. `members' reads a group of 10 processes.
+%% of as many processes (a cluster scope and `global' a tenth of them), looks
+%% each up twice and unregisters it. `members' reads a group of 10 processes.
 -module(names).
 
 -export([main/1]).
@@ -34,11 +34,14 @@ main([Names, Rounds, Directory]) ->
         public, {read_concurrency, true}, {write_concurrency, true}
     ]),
     Count = list_to_integer(Names),
+    Owners = [spawn_link(fun() -> receive stop -> ok end end)
+              || _ <- lists:seq(1, Count)],
+    Owned = [{{user, N}, Owner} || {N, Owner} <- lists:enumerate(Owners)],
     lists:foreach(
         fun(Operation) ->
-            cell(Operation, Table, Count, list_to_integer(Rounds))
+            cell(Operation, Table, Owned, list_to_integer(Rounds))
         end,
-        [register, whereis, unregister, members]
+        [register, first_whereis, whereis, unregister, members]
     ),
     halt(0).
 
@@ -46,9 +49,9 @@ main([Names, Rounds, Directory]) ->
 arms(members) -> [pg, todana_groups];
 arms(_Operation) -> [ets, global, todana_local, todana_cluster].
 
--spec cell(atom(), ets:table(), pos_integer(), pos_integer()) -> ok.
-cell(Operation, Table, Count, Rounds) ->
-    Arms = [{Arm, {Arm, Table, names(Arm, Count)}} || Arm <- arms(Operation)],
+-spec cell(atom(), ets:table(), [{term(), pid()}], pos_integer()) -> ok.
+cell(Operation, Table, Owned, Rounds) ->
+    Arms = [{Arm, {Arm, Table, some(Arm, Owned)}} || Arm <- arms(Operation)],
     Played = rounds:play(Rounds, Arms, fun(It) -> measure(Operation, It) end),
     lists:foreach(
         fun({Arm, Samples}) ->
@@ -60,24 +63,26 @@ cell(Operation, Table, Count, Rounds) ->
         Played
     ).
 
--spec names(arm(), pos_integer()) -> [term()].
-names(Arm, Count) when Arm =:= global; Arm =:= todana_cluster ->
-    [{user, N} || N <- lists:seq(1, max(1, Count div ?SLOW_PART))];
-names(_Arm, Count) ->
-    [{user, N} || N <- lists:seq(1, Count)].
+-spec some(arm(), [Owned]) -> [Owned].
+some(Arm, Owned) when Arm =:= global; Arm =:= todana_cluster ->
+    lists:sublist(Owned, max(1, length(Owned) div ?SLOW_PART));
+some(_Arm, Owned) ->
+    Owned.
 
 %% Only the operation is measured; what it needs is made before, and removed.
--spec measure(atom(), {arm(), ets:table(), [term()]}) -> float().
+-spec measure(atom(), {arm(), ets:table(), [{term(), pid()}]}) -> float().
 measure(members, {Arm, _Table, Names}) ->
     microseconds(Names, fun(_Name) -> [_ | _] = members(Arm) end);
 measure(Operation, {Arm, Table, Names}) ->
     Each = fun(Do) -> microseconds(Names, fun(N) -> Do(Arm, Table, N) end) end,
     Registered = Each(fun register/3),
-    Found = Each(fun whereis/3),
+    First = Each(fun whereis/3),
+    Next = Each(fun whereis/3),
     Unregistered = Each(fun unregister/3),
     case Operation of
         register -> Registered;
-        whereis -> Found;
+        first_whereis -> First;
+        whereis -> Next;
         unregister -> Unregistered
     end.
 
@@ -89,34 +94,34 @@ microseconds(Names, Do) ->
     Nanoseconds = erlang:convert_time_unit(Elapsed, native, nanosecond),
     Nanoseconds / 1.0e3 / length(Names).
 
--spec register(arm(), ets:table(), term()) -> yes | true.
-register(ets, Table, Name) ->
-    true = ets:insert_new(Table, {Name, self()});
-register(global, _Table, Name) ->
-    yes = global:register_name(Name, self());
-register(todana_local, _Table, Name) ->
-    yes = todana_names:register_name({here, Name}, self());
-register(todana_cluster, _Table, Name) ->
-    yes = todana_names:register_name({everywhere, Name}, self()).
+-spec register(arm(), ets:table(), {term(), pid()}) -> yes | true.
+register(ets, Table, {_Name, _Pid} = Owned) ->
+    true = ets:insert_new(Table, Owned);
+register(global, _Table, {Name, Pid}) ->
+    yes = global:register_name(Name, Pid);
+register(todana_local, _Table, {Name, Pid}) ->
+    yes = todana_names:register_name({here, Name}, Pid);
+register(todana_cluster, _Table, {Name, Pid}) ->
+    yes = todana_names:register_name({everywhere, Name}, Pid).
 
--spec whereis(arm(), ets:table(), term()) -> term().
-whereis(ets, Table, Name) ->
+-spec whereis(arm(), ets:table(), {term(), pid()}) -> term().
+whereis(ets, Table, {Name, _Pid}) ->
     [{_, _}] = ets:lookup(Table, Name);
-whereis(global, _Table, Name) ->
-    true = is_pid(global:whereis_name(Name));
-whereis(todana_local, _Table, Name) ->
-    true = is_pid(todana_names:whereis_name({here, Name}));
-whereis(todana_cluster, _Table, Name) ->
-    true = is_pid(todana_names:whereis_name({everywhere, Name})).
+whereis(global, _Table, {Name, Pid}) ->
+    Pid = global:whereis_name(Name);
+whereis(todana_local, _Table, {Name, Pid}) ->
+    Pid = todana_names:whereis_name({here, Name});
+whereis(todana_cluster, _Table, {Name, Pid}) ->
+    Pid = todana_names:whereis_name({everywhere, Name}).
 
--spec unregister(arm(), ets:table(), term()) -> term().
-unregister(ets, Table, Name) ->
+-spec unregister(arm(), ets:table(), {term(), pid()}) -> term().
+unregister(ets, Table, {Name, _Pid}) ->
     true = ets:delete(Table, Name);
-unregister(global, _Table, Name) ->
+unregister(global, _Table, {Name, _Pid}) ->
     global:unregister_name(Name);
-unregister(todana_local, _Table, Name) ->
+unregister(todana_local, _Table, {Name, _Pid}) ->
     ok = todana_names:unregister_name({here, Name});
-unregister(todana_cluster, _Table, Name) ->
+unregister(todana_cluster, _Table, {Name, _Pid}) ->
     ok = todana_names:unregister_name({everywhere, Name}).
 
 -spec members(pg | todana_groups) -> [pid()].

@@ -9,8 +9,8 @@
 %%     |- todana_flight_1..8    choose the process that computes a missing key
 %%     |- todana_name_watcher_1..8  free the names of processes that end
 %%     |- todana_durable_sup    the log of durable databases, with `data_dir'
-%%     |- todana_session_leader, todana_scope_session, todana_scope_monitor,
-%%     |  todana_claim_watcher_1..8
+%%     |- todana_session_leader, todana_name_cache, todana_scope_session,
+%%     |  todana_scope_monitor, todana_claim_watcher_1..8
 %%     |                        names and groups of cluster scopes, with
 %%     |                        `data_dir'
 %%     |- todana_listener       the server, if an address is configured
@@ -112,7 +112,8 @@ cluster_names(_Options) ->
     [
         #{id => Name, start => {Name, start_link, []}}
      || Name <- [
-            todana_session_leader, todana_scope_session, todana_scope_monitor
+            todana_session_leader, todana_name_cache, todana_scope_session,
+            todana_scope_monitor
         ]
     ] ++
     [

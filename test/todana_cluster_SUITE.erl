@@ -739,8 +739,11 @@ databases_that_are_open_do_not_join(Config) ->
     Refused(Join()),
     ?assert(is_started(X)),
     ok = rpc(X, application, stop, [todana]),
-    Refused(call(X, start, [Directory, []])),
-    Refused(call(X, start, [Directory, [{cluster_join, A}]])),
+    Start = fun(Options) ->
+        rpc(X, todana_peers, start, [Directory, Options])
+    end,
+    Refused(Start([])),
+    Refused(Start([{cluster_join, A}])),
     %% As the sentence says.
     X = node(x, [{cluster_join, A}, {listen_resp, '127.0.0.1:0'}], Config),
     await(fun() -> is_open(X) end).

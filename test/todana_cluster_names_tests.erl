@@ -31,11 +31,16 @@ cluster_names_test_() ->
             {"names of an ended session are free", fun orphans/0},
             {"all are registered again", fun many_again/0},
             {"not what was given up", fun not_again/0},
+            {"members leave before they join again", fun leave_before/0},
             {"an end that was decided before", fun fenced/0},
             {"a leader that is late", fun late_leader/0},
             {"a table of somebody else", fun other_table/0},
             {"a registration that a watcher reads", fun begun_and_read/0},
             {"many wait for names", fun many_waiters/0},
+            {"copies of what a node changes", fun own_copies/0},
+            {"copies of what another node changes", fun others_copies/0},
+            {"copies whose cache hangs", fun late_copies/0},
+            {"copies of a scope that is stopped", fun stopped_copies/0},
             {"a long name", fun long_name/0},
             {"misuse", fun misuse/0}
         ]),
@@ -433,6 +438,21 @@ not_again() ->
     ?assertEqual({messages, []}, process_info(self(), messages)),
     stop_process(Pid).
 
+%% Members that have not joined again yet can leave.
+leave_before() ->
+    Pids = [spawn_waiting() || _ <- lists:seq(1, 300)],
+    [ok = todana_groups:join(services, a, Pid) || Pid <- Pids],
+    #{session := Session} = todana_name_scopes:table(services),
+    ok = todana_scope_records:end_session(?TABLE, Session),
+    wait(fun() ->
+        map_get(session, todana_name_scopes:table(services)) =/= Session
+    end),
+    [ok = todana_groups:leave(services, a, Pid) || Pid <- lists:reverse(Pids)],
+    ?assertEqual([], todana_groups:get_members(services, a)),
+    settle(),
+    ?assertEqual([], todana_groups:get_members(services, a)),
+    [stop_process(Pid) || Pid <- Pids].
+
 %% A node that has doubts fences its session before it goes on: the leader may
 %% have decided to end it before.
 fenced() ->
@@ -503,7 +523,15 @@ begun_and_read() ->
         pid => Pid, scope => services, key => Key, ref => Ref,
         on_loss => OnLoss
     },
+    settle(),
+    %% As if this watcher had just begun, and known nothing of the claim.
+    Watcher ! {release, Pid, Ref},
     Watcher ! {begin_claim, Caller, Claim},
+    Watcher ! read,
+    wait(fun() ->
+        State = sys:get_state(Watcher, infinity),
+        lists:nth(7, tuple_to_list(State)) =:= none
+    end),
     Watcher ! {end_claim, held, Claim},
     stop_process(Caller),
     settle(),
@@ -526,6 +554,84 @@ many_waiters() ->
     [receive {Waiter, Self} -> ok end || Waiter <- Waiters],
     [ok = todana_names:unregister_name({services, N})
      || N <- lists:seq(1, 100)].
+
+%% Readers make copies all the time, and a process finds what it has done.
+own_copies() ->
+    Readers = [
+        spawn_link(fun() -> look_up([a, b]) end) || _ <- [1, 2]
+    ],
+    Owners = [spawn_waiting() || _ <- [1, 2]],
+    lists:foreach(
+        fun(N) ->
+            Name = {services, element(1 + N rem 2, {a, b})},
+            Owner = lists:nth(1 + N div 2 rem 2, Owners),
+            ?assertEqual(undefined, todana_names:whereis_name(Name)),
+            {yes, Token} = todana_names:register_name_token(Name, Owner),
+            ?assertEqual(Owner, todana_names:whereis_name(Name)),
+            {yes, _} = todana_names:reregister_name_token(Name, Token, self()),
+            ?assertEqual(self(), todana_names:whereis_name(Name)),
+            ok = todana_names:unregister_name(Name),
+            ?assertEqual(undefined, todana_names:whereis_name(Name))
+        end,
+        lists:seq(1, 500)
+    ),
+    [begin unlink(Pid), exit(Pid, kill) end || Pid <- Readers],
+    [stop_process(Owner) || Owner <- Owners].
+
+look_up(Names) ->
+    [todana_names:whereis_name({services, Name}) || Name <- Names],
+    look_up(Names).
+
+others_copies() ->
+    Name = {services, a},
+    yes = todana_names:register_name(Name, self()),
+    is_copied(a),
+    as_another_node(a, remote()),
+    wait(fun() -> todana_names:whereis_name(Name) =:= remote() end),
+    is_copied(a),
+    ok = todana_names:unregister_name(Name).
+
+%% A copy may not be used for long.
+late_copies() ->
+    Name = {services, a},
+    yes = todana_names:register_name(Name, self()),
+    is_copied(a),
+    ok = sys:suspend(todana_name_cache),
+    as_another_node(a, remote()),
+    wait(fun() -> todana_names:whereis_name(Name) =:= remote() end),
+    ok = sys:resume(todana_name_cache),
+    is_copied(a),
+    kill(todana_name_cache),
+    ?assertEqual(remote(), todana_names:whereis_name(Name)),
+    is_copied(a),
+    ok = todana_names:unregister_name(Name).
+
+stopped_copies() ->
+    yes = todana_names:register_name({services, a}, self()),
+    is_copied(a),
+    ok = todana_names:stop_scope(services),
+    ok = todana_names:start_scope(services, cluster),
+    ?assertEqual(undefined, todana_names:whereis_name({services, a})),
+    yes = todana_names:register_name({services, a}, self()),
+    is_copied(a),
+    ok = todana_names:unregister_name({services, a}).
+
+is_copied(Name) ->
+    wait(fun() ->
+        _ = todana_names:whereis_name({services, Name}),
+        element(1, todana_name_cache:find({names, ?TABLE}, Name)) =:= ok
+    end).
+
+%% Nobody on this node knows that the record changes.
+as_another_node(Name, Pid) ->
+    Key = todana_scope_records:name_key(Name),
+    written = todana_scope_records:change(?TABLE, Key, fun
+        ({ok, {_, Ref, _, Metadata}, _}) ->
+            [OfName, _] = todana_scope_records:writes(
+                Key, {Pid, Ref, {era, 1}, Metadata}, ?SILENT
+            ),
+            {commit, [], [OfName], written}
+    end).
 
 misuse() ->
     [

@@ -21,6 +21,7 @@ groups_test_() ->
             {"a monitor of all groups", fun monitored_scope/0},
             {"monitors while members change", fun exact/0},
             {"a monitor whose events were lost", fun lost_events/0},
+            {"copies of members", fun copies/0},
             {"many monitors", fun many_monitors/0},
             {"the process that monitors ends", fun dead_monitor/0},
             {"members of a session that has ended", fun ended_session/0},
@@ -33,7 +34,7 @@ open() -> ok = todana_names:start_scope(rooms, cluster).
 
 close() ->
     ok = todana_names:stop_scope(rooms),
-    wait(fun() -> todana:count(?TABLE) =:= 0 end).
+    wait(fun() -> todana:count(?TABLE) =:= 1 end).
 
 come_and_go() ->
     ?assertEqual([], todana_groups:get_members(rooms, a)),
@@ -106,7 +107,7 @@ monitored() ->
     {Ref, [P]} = todana_groups:monitor(rooms, a),
     {Other, []} = todana_groups:monitor(rooms, b),
     ok = todana_groups:join(rooms, a, [Q, Q]),
-    receive {Ref, join, a, [Q, Q]} -> ok end,
+    ?assertEqual([Q, Q], joined(Ref, a, 2)),
     ok = todana_groups:leave(rooms, a, P),
     receive {Ref, leave, a, [P]} -> ok end,
     ?assertEqual(ok, todana_groups:demonitor(rooms, Ref)),
@@ -118,6 +119,15 @@ monitored() ->
     receive {Other, leave, b, [P]} -> ok end,
     ok = todana_groups:demonitor(rooms, Other),
     ?assertEqual({messages, []}, process_info(self(), messages)).
+
+%% One step may be reported in several messages.
+joined(_Ref, _Group, 0) ->
+    [];
+joined(Ref, Group, Left) ->
+    receive
+        {Ref, join, Group, Pids} ->
+            Pids ++ joined(Ref, Group, Left - length(Pids))
+    end.
 
 monitored_scope() ->
     P = spawn_waiting(),
@@ -194,6 +204,36 @@ rest(Ref, Members) ->
     after 0 ->
         Members
     end.
+
+%% A process finds what it has done, while others make copies.
+copies() ->
+    Readers = [
+        spawn_link(fun() -> look_up(a) end) || _ <- [1, 2]
+    ],
+    Pid = spawn_waiting(),
+    lists:foreach(
+        fun(_) ->
+            ok = todana_groups:join(rooms, a, Pid),
+            ?assertEqual([Pid], todana_groups:get_members(rooms, a)),
+            ok = todana_groups:join(rooms, a, self()),
+            ?assertEqual(2, length(todana_groups:get_members(rooms, a))),
+            ok = todana_groups:leave(rooms, a, [self(), Pid]),
+            ?assertEqual([], todana_groups:get_members(rooms, a))
+        end,
+        lists:seq(1, 500)
+    ),
+    ok = todana_groups:join(rooms, a, Pid),
+    wait(fun() ->
+        _ = todana_groups:get_members(rooms, a),
+        todana_name_cache:find({groups, ?TABLE}, a) =:= {ok, [Pid]}
+    end),
+    stop_process(Pid),
+    wait(fun() -> todana_groups:get_members(rooms, a) =:= [] end),
+    [begin unlink(Reader), exit(Reader, kill) end || Reader <- Readers].
+
+look_up(Group) ->
+    _ = todana_groups:get_members(rooms, Group),
+    look_up(Group).
 
 %% More than a table permits subscriptions.
 many_monitors() ->

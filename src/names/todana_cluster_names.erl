@@ -4,7 +4,7 @@
 -moduledoc false.
 
 -export([register/4, move/4, unregister/2, unregister/3]).
--export([lookup/2, lookup/3, await/3, set_metadata/3]).
+-export([whereis/2, lookup/2, lookup/3, await/3, set_metadata/3]).
 -export([names/1, names_of/2, count/1]).
 
 -type shared() :: todana_name_scopes:shared().
@@ -75,11 +75,16 @@ move(Shared, Name, Pid, Token) ->
 ) -> {yes, token()} | no | failure().
 claim(#{table := Table} = Shared, Name, Pid, OnLoss, May) ->
     Key = todana_scope_records:name_key(Name),
-    case submit(Shared, Key, Pid, OnLoss, May) of
+    Submit = fun() ->
+        Result = submit(Shared, Key, Pid, OnLoss, May),
+        ok = todana_name_cache:forget({names, Table}, Name),
+        Result
+    end,
+    case Submit() of
         %% Another node may have freed the name a moment ago.
         no ->
             case todana_scope_records:refresh(Table, linear) of
-                ok -> submit(Shared, Key, Pid, OnLoss, May);
+                ok -> Submit();
                 Failure -> Failure
             end;
         Result ->
@@ -172,6 +177,7 @@ remove(#{table := Table}, Name, Is) ->
                     no
             end
     end),
+    ok = todana_name_cache:forget({names, Table}, Name),
     case Removed of
         {removed, Pid, Ref} -> todana_claim_watcher:release(Pid, Ref);
         NotRemoved -> NotRemoved
@@ -183,6 +189,30 @@ in_latest(Table, Key, Decide) ->
     maybe
         ok ?= todana_scope_records:refresh(Table, linear),
         todana_scope_records:change(Table, Key, Decide)
+    end.
+
+-doc "The process that has the name, perhaps by a copy.".
+-spec whereis(shared(), Name :: term()) -> pid() | undefined.
+whereis(#{table := Table} = Shared, Name) ->
+    case todana_name_cache:find({names, Table}, Name) of
+        {ok, Pid} ->
+            case has_ended(Pid) of
+                false -> Pid;
+                true -> read_owner(Shared, Name, none)
+            end;
+        {none, Place} ->
+            read_owner(Shared, Name, Place)
+    end.
+
+-spec read_owner(shared(), term(), todana_name_cache:place() | none) ->
+    pid() | undefined.
+read_owner(Shared, Name, Place) ->
+    case lookup(Shared, Name) of
+        {ok, Pid, _Metadata, _Token} ->
+            ok = todana_name_cache:keep(Place, Name, Pid),
+            Pid;
+        _ ->
+            undefined
     end.
 
 -doc """

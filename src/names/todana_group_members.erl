@@ -11,10 +11,12 @@
 
 %% How long a look-up waits for a leader.
 -define(LOOK_UP_MS, 1_000).
+%% Of a group with more members no copy is made.
+-define(COPIED_MAX, 10_000).
 
 -doc "Adds processes of this node to a group, all in one step.".
 -spec join(shared(), Group :: term(), [pid(), ...]) -> ok | failure().
-join(#{session := Session} = Shared, Group, Pids) ->
+join(#{table := Table, session := Session} = Shared, Group, Pids) ->
     Claims = [
         todana_claims:new(
             Shared,
@@ -26,7 +28,9 @@ join(#{session := Session} = Shared, Group, Pids) ->
      || Pid <- Pids
     ],
     Permits = fun(_Found) -> {yes, [], [], []} end,
-    case todana_claims:submit(Shared, Claims, Permits) of
+    Written = todana_claims:submit(Shared, Claims, Permits),
+    ok = todana_name_cache:forget({groups, Table}, Group),
+    case Written of
         {written, _} -> ok;
         {error, _} = Failure -> Failure
     end.
@@ -65,7 +69,9 @@ leave(#{table := Table, session := Session} = Shared, Group, Pids) ->
 leave_joined(_Shared, _Group, _Pids, []) ->
     not_joined;
 leave_joined(#{table := Table} = Shared, Group, Pids, Joined) ->
-    case todana_scope_records:remove(Table, Joined) of
+    Removed = todana_scope_records:remove(Table, Joined),
+    ok = todana_name_cache:forget({groups, Table}, Group),
+    case Removed of
         ok -> lists:foreach(fun release/1, Joined);
         %% A process has ended at this moment.
         conflict -> leave(Shared, Group, Pids);
@@ -93,9 +99,21 @@ joined(Table, Group, Session, Pid) ->
 -doc "The members of a group, each as often as it has joined.".
 -spec members(shared(), Group :: term()) -> [pid()] | failure().
 members(#{table := Table}, Group) ->
+    case todana_name_cache:find({groups, Table}, Group) of
+        {ok, Pids} -> Pids;
+        {none, Place} -> read_members(Table, Group, Place)
+    end.
+
+-spec read_members(atom(), term(), todana_name_cache:place()) ->
+    [pid()] | failure().
+read_members(Table, Group, Place) ->
+    Prefix = todana_scope_records:members_prefix({group, Group}),
     maybe
         ok ?= todana_scope_records:refresh(Table, bounded, ?LOOK_UP_MS),
-        pids(Table, todana_scope_records:members_prefix({group, Group}))
+        Pids = [_ | _] ?= pids(Table, Prefix),
+        _ = length(Pids) =< ?COPIED_MAX andalso
+            todana_name_cache:keep(Place, Group, Pids),
+        Pids
     end.
 
 -doc "Those of this node.".

@@ -51,13 +51,16 @@ them is a member.
     ok | not_joined | todana_names:failure().
 leave(Scope, Group, Pids) ->
     Arguments = [Scope, Group, Pids],
-    Shared = shared(leave, Arguments, Scope),
-    case processes(leave, Arguments, Pids) of
-        [] -> not_joined;
-        Local when length(Local) > ?JOIN_MAX -> {error, too_large};
-        Local ->
+    _ = shared(leave, Arguments, Scope),
+    Local = processes(leave, Arguments, Pids),
+    if
+        Local =:= [] ->
+            not_joined;
+        length(Local) > ?JOIN_MAX ->
+            {error, too_large};
+        true ->
             %% Members may be about to join again.
-            todana_scope_session:when_settled(Shared, not_joined, fun(Now) ->
+            todana_scope_session:when_settled(Scope, not_joined, fun(Now) ->
                 todana_group_members:leave(Now, Group, Local)
             end)
     end.

@@ -279,8 +279,8 @@ unregister_name(FullName) ->
 
 %% The name may be about to be registered again.
 -spec unregister(todana_name_scopes:shared(), term()) -> ok | no | failure().
-unregister(Shared, Name) ->
-    todana_scope_session:when_settled(Shared, no, fun(Now) ->
+unregister(#{scope := Scope}, Name) ->
+    todana_scope_session:when_settled(Scope, no, fun(Now) ->
         todana_cluster_names:unregister(Now, Name)
     end).
 
@@ -301,20 +301,25 @@ of this node and just ending, the caller waits until it has ended, as with
 `global`.
 
 In a cluster scope the answer contains all that any node had acknowledged a
-second before (the application's option `read_bound_ms`). It is `undefined` if
-this node cannot find that out within a second: it may be cut off.
+second before (the application's option `read_bound_ms`), or two if the name was
+looked up before. It is `undefined` if this node cannot find that out within a
+second: it may be cut off.
 """.
 -spec whereis_name(name()) -> pid() | undefined.
 whereis_name({Scope, Name} = FullName) ->
-    in(whereis_name, [FullName], Scope,
-        fun(Table) -> todana_local_names:owner(Table, Name) end,
-        fun(Shared) ->
-            case todana_cluster_names:lookup(Shared, Name) of
-                {ok, Pid, _Metadata, _Token} -> Pid;
-                _ -> undefined
+    case todana_name_scopes:table(Scope) of
+        none ->
+            misuse(whereis_name, [FullName], 1, no_scope());
+        #{} = Shared ->
+            todana_cluster_names:whereis(Shared, Name);
+        Table ->
+            try
+                todana_local_names:owner(Table, Name)
+            catch
+                error:badarg ->
+                    misuse(whereis_name, [FullName], 1, no_scope())
             end
-        end
-    );
+    end;
 whereis_name(FullName) ->
     misuse(whereis_name, [FullName], 1, not_a_name).
 

@@ -23,7 +23,7 @@
 -type table() :: todana_scope_records:table().
 %% All groups of a scope, one of them, or a name by its key.
 -type what() :: all | {group, term()} | {name, key()}.
--type part() :: {table(), names | members}.
+-type part() :: {table(), names | groups}.
 
 -record(watched, {
     %% Empty, if it is a name.
@@ -111,9 +111,9 @@ handle_call({unwatch, Table, Ref}, _From, #state{references = Refs} = State) ->
         #{} -> {reply, false, State}
     end.
 
--spec part(what()) -> names | members.
+-spec part(what()) -> names | groups.
 part({name, _Key}) -> names;
-part(_Groups) -> members.
+part(_Groups) -> groups.
 
 -spec pids(#{key() => []}) -> [{term(), pid()}].
 pids(Members) ->
@@ -152,7 +152,8 @@ subscribed(Part, #state{parts = Parts} = State) when is_map_key(Part, Parts) ->
     {ok, State};
 subscribed({Table, Kind} = Part, State) ->
     #state{parts = Parts, subscriptions = Subscriptions} = State,
-    case todana_subscription:subscribe(Table, #{prefix => prefix(Kind)}) of
+    Options = #{prefix => todana_scope_records:prefix(Kind)},
+    case todana_subscription:subscribe(Table, Options) of
         {ok, Subscription} ->
             {ok, State#state{
                 parts = Parts#{Part => Subscription},
@@ -162,10 +163,6 @@ subscribed({Table, Kind} = Part, State) ->
         _Failure ->
             {error, unavailable}
     end.
-
--spec prefix(names | members) -> binary().
-prefix(names) -> ~"n";
-prefix(members) -> todana_scope_records:members_prefix(all).
 
 -spec read(table(), what()) -> {ok, #{key() => []}} | {error, term()}.
 read(_Table, {name, _Key}) ->
@@ -288,7 +285,7 @@ informed({_, names} = Part, Events, #state{watched = Watched} = State) ->
         Ref := Pid <- Informed
     ],
     State;
-informed({_, members} = Part, Events, #state{watched = Watched} = State) ->
+informed({_, groups} = Part, Events, #state{watched = Watched} = State) ->
     #{Part := Groups} = Watched,
     Decoded = [
         {Kind, Key, todana_scope_records:member_of(Key)}

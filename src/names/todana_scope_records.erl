@@ -27,7 +27,7 @@
 -moduledoc false.
 
 -export([table/1, tables/0, open/1, open_known/1]).
--export([name_key/1, name_of/1, member_key/4, members_prefix/1]).
+-export([prefix/1, name_key/1, name_of/1, member_key/4, members_prefix/1]).
 -export([member_prefix/3, member_of/1]).
 -export([refresh/2, refresh/3, read/2, token/1]).
 -export([session/2, begin_session/2, end_session/2, end_session/3, fence/2]).
@@ -358,6 +358,11 @@ name_key(Name) -> <<$n, (bytes(Name))/binary>>.
 -spec name_of(key()) -> {name, Name :: term()} | none.
 name_of(<<$n, Bytes/binary>>) -> {name, binary_to_term(Bytes)};
 name_of(_Key) -> none.
+
+-doc "How the keys of names begin, or those of members.".
+-spec prefix(names | groups) -> binary().
+prefix(names) -> ~"n";
+prefix(groups) -> members_prefix(all).
 
 -doc "The key of a member of a group: a process may be one several times.".
 -spec member_key(Group :: term(), session(), pid(), pos_integer()) -> key().

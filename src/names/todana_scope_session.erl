@@ -119,6 +119,9 @@ begin_session(Scope) ->
     maybe
         ok ?= todana_scope_records:open(Table),
         ok ?= todana_scope_records:begin_session(Table, Session),
+        %% Not only with the first token: a node that goes on alone may lack it.
+        Generation = todana_scope_records:generation(),
+        {ok, _, _} ?= todana_scope_records:era(Table, Generation),
         {ok, #{scope => Scope, table => Table, session => Session}}
     end.
 
@@ -192,35 +195,29 @@ stop_scopes() ->
     end.
 
 -doc """
-Calls a function of the scope; if it finds nothing, again when the session of
-the scope goes on, and all is registered again that is to be. `unavailable` if
-that takes longer than a write.
+Calls a function of the scope when its session goes on, and all is registered
+again that is to be; once more, if it finds nothing, and that was not so any
+more. `unavailable` if that takes longer than a write.
 """.
--spec when_settled(shared(), NotFound, fun((shared()) -> NotFound | Result)) ->
+-spec when_settled(atom(), NotFound, fun((shared()) -> NotFound | Result)) ->
     NotFound | Result | {error, unavailable}.
-when_settled(Shared, NotFound, Function) ->
-    DeadlineMs = now_ms() + todana_durable:timeout_ms(),
-    when_settled(Shared, NotFound, Function, DeadlineMs).
-
--spec when_settled(
-    shared(), NotFound, fun((shared()) -> NotFound | Result), integer()
-) -> NotFound | Result | {error, unavailable}.
-when_settled(#{scope := Scope} = Shared, NotFound, Function, DeadlineMs) ->
-    IsSettled = is_settled(Scope),
-    case {Function(Shared), todana_name_scopes:table(Scope)} of
-        {NotFound, #{}} when IsSettled ->
-            NotFound;
-        {NotFound, #{} = Now} ->
-            case now_ms() < DeadlineMs of
-                true ->
-                    timer:sleep(?PAUSE_MS),
-                    when_settled(Now, NotFound, Function, DeadlineMs);
-                false ->
-                    {error, unavailable}
-            end;
-        {Result, _} ->
-            Result
-    end.
+when_settled(Scope, NotFound, Function) ->
+    while_available(fun() ->
+        case {is_settled(Scope), todana_name_scopes:table(Scope)} of
+            {true, #{} = Shared} ->
+                case Function(Shared) of
+                    NotFound ->
+                        case is_settled(Scope) of
+                            true -> NotFound;
+                            false -> {error, unavailable}
+                        end;
+                    Result ->
+                        Result
+                end;
+            _ ->
+                {error, unavailable}
+        end
+    end).
 
 -doc "Calls a function until it can be executed, as long as a write may take.".
 -spec while_available(fun(() -> Result)) -> Result.
@@ -278,6 +275,7 @@ handle_call({stop, Scope}, _From, #state{again = Again} = State) ->
     case todana_name_scopes:table(Scope) of
         #{} = Shared ->
             ok = todana_name_scopes:unshare(Scope),
+            ok = todana_name_cache:close(maps:get(table, Shared)),
             Others = State#state{again = maps:remove(Scope, Again)},
             {reply, {ok, Shared}, Others};
         _ ->
@@ -301,6 +299,7 @@ started(Shared, State) ->
             _ -> State#state.received_ms
         end,
     ok = todana_name_scopes:share(Shared),
+    ok = todana_name_cache:open(maps:get(table, Shared)),
     self() ! beat,
     until_doubt(State#state{received_ms = ReceivedMs}).
 

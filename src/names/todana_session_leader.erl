@@ -20,14 +20,11 @@
 -define(PROOF_MS, 1_900).
 %% Longer than a session that is silent can live.
 -define(KEPT_MS, 60_000).
-%% More than between two beats.
--define(LATE_MS, 2_500).
 
 -type session() :: todana_scope_records:session().
 
 -record(state, {
     leads = false :: boolean(),
-    beat_ms = now_ms() :: integer(),
     %% When each session was heard, or seen for the first time.
     received_ms = #{} :: #{session() => integer()},
     %% The process that looks, and the one that removes names.
@@ -56,8 +53,8 @@ init([]) ->
     {ok, #state{}}.
 
 %% Asked when the session has been read: a heartbeat may have come since the
-%% look began. If it is answered, the node fences its session before it relies
-%% on it.
+%% look began, or have waited in the queue of this process. If it is answered,
+%% the node fences its session before it relies on it.
 -spec handle_call({is_silent, session()}, gen_server:from(), #state{}) ->
     {reply, boolean(), #state{}}.
 handle_call({is_silent, Session}, _From, State) ->
@@ -89,7 +86,7 @@ handle_info({todana_heartbeat, From, SentMs, Sessions}, State) ->
     end;
 handle_info(beat, State) ->
     ok = todana_beat:flush(),
-    {noreply, look(led(on_time(State)))};
+    {noreply, look(led(State))};
 handle_info({'DOWN', _, process, Pid, Result}, #state{looker = Pid} = State) ->
     Others = State#state{looker = none},
     case Result of
@@ -100,17 +97,6 @@ handle_info({'DOWN', _, process, Pid, _}, #state{cleaner = Pid} = State) ->
     {noreply, State#state{cleaner = none}};
 handle_info(_Other, State) ->
     {noreply, State}.
-
-%% Heartbeats may wait in the queue behind a beat that is late: all sessions
-%% count from now on.
--spec on_time(#state{}) -> #state{}.
-on_time(#state{beat_ms = LastMs} = State) ->
-    case now_ms() of
-        NowMs when NowMs - LastMs > ?LATE_MS ->
-            State#state{beat_ms = NowMs, received_ms = #{}};
-        NowMs ->
-            State#state{beat_ms = NowMs}
-    end.
 
 -spec led(#state{}) -> #state{}.
 led(#state{leads = Led} = State) ->

@@ -1,0 +1,320 @@
+%% Copies of what was looked up on this node in cluster scopes, in ETS tables:
+%% the process of a name, and the members of a group. A look-up of the records
+%% takes several times as long, because it encodes and decodes terms.
+%%
+%% Each subject has a *generation*, which it shares with others of the same
+%% hash. When its records change, the generation does: by the events of a
+%% subscription, which began before the first copy was made, and by a process of
+%% this node that has changed them, before it returns. A copy has the generation
+%% that was read before the records, and is used only while that is unchanged.
+%% So a copy of records that changed on the way is never used.
+%%
+%% Copies may be used until a time that is renewed while somebody looks up,
+%% after the records were found to be fresh and all their events handled. So a
+%% copy is two seconds old at most: if this process is late, or the node cut
+%% off, readers read the records.
+-module(todana_name_cache).
+-moduledoc false.
+-behaviour(gen_server).
+
+-export([find/2, keep/3, forget/2, open/1, close/1]).
+-export([start_link/0]).
+%% A process
+-export([ask_and_exit/2]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
+
+-export_type([part/0, place/0]).
+
+-type table() :: todana_scope_records:table().
+%% The names of a scope's table, or the groups.
+-type part() :: {names | groups, table()}.
+%% Where a copy of a name may be stored, the place of its generation, and its
+%% generation now.
+-opaque place() :: {ets:table(), pos_integer(), Generation :: integer()} | none.
+%% ?UNTIL, ?USED, and the generations.
+-type numbers() :: atomics:atomics_ref().
+
+-define(KEY(Part), {?MODULE, Part}).
+%% Until when copies may be used, and whether somebody wanted to.
+-define(UNTIL, 1).
+-define(USED, 2).
+-define(FIRST, 3).
+-define(GENERATIONS, 16_384).
+%% With more copies, all go.
+-define(COPIES_MAX, 100_000).
+%% The records are as old as `read_bound_ms' when they are found to be fresh.
+-define(VALID_MS, 1_000).
+-define(RENEW_MS, 400).
+-define(RETRY_MS, 1_000).
+
+-record(state, {
+    %% The subscription to each part.
+    subscriptions = #{} :: #{part() => reference()},
+    parts = #{} :: #{reference() => part()},
+    %% The processes that ask whether the records are fresh.
+    asking = #{} :: #{pid() => part()}
+}).
+
+-doc "A copy, or the place for one.".
+-spec find(part(), Subject :: term()) ->
+    {ok, pid() | [pid()]} | {none, place()}.
+find(Part, Subject) ->
+    case persistent_term:get(?KEY(Part), none) of
+        none ->
+            {none, none};
+        {Copies, Numbers} ->
+            _ = atomics:get(Numbers, ?USED) =:= 1 orelse
+                used(Part, Numbers),
+            try ets:lookup(Copies, Subject) of
+                [{_, Found, Index, Generation}] ->
+                    case is_valid(Numbers, Index, Generation) of
+                        true -> {ok, Found};
+                        false -> {none, place(Copies, Numbers, Subject)}
+                    end;
+                [] ->
+                    {none, place(Copies, Numbers, Subject)}
+            catch
+                error:badarg -> {none, none}
+            end
+    end.
+
+-spec is_valid(numbers(), pos_integer(), integer()) -> boolean().
+is_valid(Numbers, Index, Generation) ->
+    atomics:get(Numbers, Index) =:= Generation andalso
+        erlang:monotonic_time(millisecond) < atomics:get(Numbers, ?UNTIL).
+
+-spec place(ets:table(), numbers(), term()) -> place().
+place(Copies, Numbers, Subject) ->
+    Index = index(Subject),
+    {Copies, Index, atomics:get(Numbers, Index)}.
+
+-spec index(term()) -> pos_integer().
+index(Subject) -> ?FIRST + erlang:phash2(Subject, ?GENERATIONS).
+
+%% The first one of some time.
+-spec used(part(), numbers()) -> ok.
+used(Part, Numbers) ->
+    ok = atomics:put(Numbers, ?USED, 1),
+    gen_server:cast(?MODULE, {renew, Part}).
+
+-doc "Makes a copy of a record that was read after the place was found.".
+-spec keep(place(), Subject :: term(), pid() | [pid()]) -> ok.
+keep(none, _Subject, _Found) ->
+    ok;
+keep({Copies, Index, Generation}, Subject, Found) ->
+    try ets:insert(Copies, {Subject, Found, Index, Generation}) of
+        true -> ok
+    catch
+        error:badarg -> ok
+    end.
+
+-doc "The records of a subject have changed, as this node knows.".
+-spec forget(part(), Subject :: term()) -> ok.
+forget(Part, Subject) ->
+    case persistent_term:get(?KEY(Part), none) of
+        none -> ok;
+        {_Copies, Numbers} -> atomics:add(Numbers, index(Subject), 1)
+    end.
+
+-doc "Copies of what is in a scope's table may be made from now on.".
+-spec open(table()) -> ok.
+open(Table) ->
+    lists:foreach(
+        fun(Part) -> gen_server:cast(?MODULE, {open, Part}) end, parts(Table)
+    ).
+
+-spec parts(table()) -> [part()].
+parts(Table) -> [{names, Table}, {groups, Table}].
+
+-doc "There are none any more.".
+-spec close(table()) -> ok.
+close(Table) ->
+    lists:foreach(
+        fun(Part) -> gen_server:cast(?MODULE, {close, Part}) end, parts(Table)
+    ).
+
+-spec start_link() -> gen_server:start_ret().
+start_link() ->
+    gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
+
+%% Scopes may have been started before a crash. The copies ended with it.
+-spec init([]) -> {ok, #state{}}.
+init([]) ->
+    {ok, lists:foldl(fun begin_one/2, #state{}, shared())}.
+
+-spec shared() -> [part()].
+shared() ->
+    [
+        Part
+     || #{table := Table} <- todana_name_scopes:all_shared(),
+        Part <- parts(Table)
+    ].
+
+-spec handle_call(term(), gen_server:from(), #state{}) ->
+    {reply, ok, #state{}}.
+handle_call(_Request, _From, State) ->
+    {reply, ok, State}.
+
+-spec handle_cast(
+    {open, part()} | {close, part()} | {renew, part()}, #state{}
+) -> {noreply, #state{}}.
+handle_cast({open, Part}, State) ->
+    {noreply, begin_one(Part, State)};
+handle_cast({close, Part}, State) ->
+    {noreply, end_one(Part, State)};
+handle_cast({renew, Part}, State) ->
+    {noreply, renew(Part, State)}.
+
+-spec handle_info(term(), #state{}) -> {noreply, #state{}}.
+handle_info({todana, Subscription, What}, #state{parts = Parts} = State) ->
+    case Parts of
+        #{Subscription := Part} when What =:= ready ->
+            {noreply, changed(Part, State)};
+        #{Subscription := Part} ->
+            {noreply, begin_one(Part, end_one(Part, State))};
+        #{} ->
+            {noreply, State}
+    end;
+handle_info({open, Part}, State) ->
+    case lists:member(Part, shared()) of
+        true -> {noreply, begin_one(Part, State)};
+        false -> {noreply, State}
+    end;
+handle_info({renew, Part}, State) ->
+    {noreply, renew_if_used(Part, State)};
+handle_info({'DOWN', _, process, Pid, Result}, State) ->
+    #state{asking = Asking} = State,
+    case maps:take(Pid, Asking) of
+        {Part, Others} ->
+            _ = erlang:send_after(?RENEW_MS, self(), {renew, Part}),
+            {noreply, fresh(Part, Result, State#state{asking = Others})};
+        error ->
+            {noreply, State}
+    end;
+handle_info(_Other, State) ->
+    {noreply, State}.
+
+-spec begin_one(part(), #state{}) -> #state{}.
+begin_one(Part, #state{subscriptions = Of} = State) when
+    is_map_key(Part, Of)
+->
+    State;
+begin_one(Part, #state{subscriptions = Of, parts = Parts} = State) ->
+    {Kind, Table} = Part,
+    Options = #{prefix => todana_scope_records:prefix(Kind)},
+    case todana_subscription:subscribe(Table, Options) of
+        {ok, Subscription} ->
+            Copies = ets:new(todana_name_copies, [
+                public, {read_concurrency, true}, {write_concurrency, true}
+            ]),
+            Numbers = atomics:new(?FIRST + ?GENERATIONS, []),
+            %% Other generations than those of copies before a restart.
+            ok = atomics:put(Numbers, ?UNTIL, none_ms()),
+            persistent_term:put(?KEY(Part), {Copies, Numbers}),
+            State#state{
+                subscriptions = Of#{Part => Subscription},
+                parts = Parts#{Subscription => Part}
+            };
+        %% Its records are perhaps being replaced.
+        _Failure ->
+            _ = erlang:send_after(?RETRY_MS, self(), {open, Part}),
+            State
+    end.
+
+%% Before any time.
+-spec none_ms() -> integer().
+none_ms() -> -(1 bsl 62).
+
+-spec end_one(part(), #state{}) -> #state{}.
+end_one(Part, #state{subscriptions = Of, parts = Parts} = State) ->
+    case maps:take(Part, Of) of
+        {Subscription, Others} ->
+            {Copies, _Numbers} = persistent_term:get(?KEY(Part)),
+            true = persistent_term:erase(?KEY(Part)),
+            true = ets:delete(Copies),
+            _ = todana_subscription:unsubscribe(Subscription),
+            State#state{
+                subscriptions = Others,
+                parts = maps:remove(Subscription, Parts)
+            };
+        error ->
+            State
+    end.
+
+-spec renew_if_used(part(), #state{}) -> #state{}.
+renew_if_used(Part, State) ->
+    case persistent_term:get(?KEY(Part), none) of
+        none ->
+            State;
+        {_Copies, Numbers} ->
+            case atomics:exchange(Numbers, ?USED, 0) of
+                1 -> renew(Part, State);
+                0 -> State
+            end
+    end.
+
+-spec renew(part(), #state{}) -> #state{}.
+renew(Part, #state{asking = Asking, subscriptions = Of} = State) ->
+    IsAsking = lists:member(Part, maps:values(Asking)),
+    case is_map_key(Part, Of) andalso not IsAsking of
+        true ->
+            SinceMs = erlang:monotonic_time(millisecond),
+            {Pid, _} = spawn_monitor(?MODULE, ask_and_exit, [Part, SinceMs]),
+            State#state{asking = Asking#{Pid => Part}};
+        false ->
+            State
+    end.
+
+-spec ask_and_exit(part(), integer()) -> no_return().
+ask_and_exit({_Kind, Table}, SinceMs) ->
+    ok = todana_scope_records:refresh(Table, bounded, ?VALID_MS),
+    exit({fresh, SinceMs}).
+
+-spec fresh(part(), term(), #state{}) -> #state{}.
+fresh(Part, {fresh, SinceMs}, #state{subscriptions = Of} = State) when
+    is_map_key(Part, Of)
+->
+    Handled = changed(Part, State),
+    case persistent_term:get(?KEY(Part), none) of
+        {Copies, Numbers} ->
+            _ = ets:info(Copies, size) > ?COPIES_MAX andalso
+                ets:delete_all_objects(Copies),
+            ok = atomics:put(Numbers, ?UNTIL, SinceMs + ?VALID_MS),
+            Handled;
+        none ->
+            Handled
+    end;
+fresh(_Part, _Failure, State) ->
+    State.
+
+%% All events that are there.
+-spec changed(part(), #state{}) -> #state{}.
+changed(Part, #state{subscriptions = Of} = State) ->
+    #{Part := Subscription} = Of,
+    case todana_subscription:events(Subscription) of
+        [] ->
+            State;
+        Events when is_list(Events) ->
+            IsHandled = fun(Event) -> is_handled(Part, Event) end,
+            case lists:all(IsHandled, Events) of
+                true -> changed(Part, State);
+                false -> begin_one(Part, end_one(Part, State))
+            end;
+        _Closed ->
+            begin_one(Part, end_one(Part, State))
+    end.
+
+-spec is_handled(part(), todana:event()) -> boolean().
+is_handled(Part, {Kind, Key, _Version}) when Kind =:= put; Kind =:= delete ->
+    ok = forget(Part, subject(Part, Key)),
+    true;
+is_handled(_Part, _Event) ->
+    false.
+
+-spec subject(part(), todana_scope_records:key()) -> term().
+subject({names, _Table}, Key) ->
+    {name, Name} = todana_scope_records:name_of(Key),
+    Name;
+subject({groups, _Table}, Key) ->
+    {Group, _Pid} = todana_scope_records:member_of(Key),
+    Group.
