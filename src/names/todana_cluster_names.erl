@@ -204,7 +204,7 @@ whereis(#{table := Table} = Shared, Name) ->
             read_owner(Shared, Name, Place)
     end.
 
--spec read_owner(shared(), term(), todana_name_cache:place() | none) ->
+-spec read_owner(shared(), term(), todana_name_cache:place()) ->
     pid() | undefined.
 read_owner(Shared, Name, Place) ->
     case lookup(Shared, Name) of

@@ -30,7 +30,7 @@
 -type part() :: {names | groups, table()}.
 %% Where a copy of a name may be stored, the place of its generation, and its
 %% generation now.
--opaque place() :: {ets:table(), pos_integer(), Generation :: integer()} | none.
+-type place() :: {ets:table(), pos_integer(), Generation :: integer()} | none.
 %% ?UNTIL, ?USED, and the generations.
 -type numbers() :: atomics:atomics_ref().
 
