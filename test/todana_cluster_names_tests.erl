@@ -371,10 +371,18 @@ orphans() ->
     wait(fun() -> length(todana_scope_records:sessions(?TABLE)) =:= 1 end).
 
 long_name() ->
-    Long = binary:copy(~"x", 60_000),
+    %% The external term format adds 6 bytes.
+    Long = binary:copy(~"x", 65_520),
     ?assertEqual(yes, todana_names:register_name({services, Long}, self())),
     ?assertEqual(self(), todana_names:whereis_name({services, Long})),
     ok = todana_names:unregister_name({services, Long}),
+    ?assertEqual({error, too_large}, todana_names:register_name_token(
+        {services, <<Long/binary, "x">>}, self()
+    )),
+    LongGroup = binary:copy(~"x", 65_394),
+    ok = todana_groups:join(services, LongGroup, self()),
+    ?assertEqual([self()], todana_groups:get_members(services, LongGroup)),
+    ok = todana_groups:leave(services, LongGroup, self()),
     Longer = binary:copy(~"x", 20 bsl 20),
     [
         ?assertEqual(
