@@ -30,6 +30,7 @@ start(_Type, _Arguments) ->
 -spec start(todana_config:options()) -> {ok, pid()} | {error, term()}.
 start(#{databases := Databases} = Options) ->
     ok = todana_name_scopes:stop(),
+    ok = todana_name_cache:close(),
     case todana_sup:start_link(Options) of
         {ok, Supervisor} ->
             ok = todana_kyoto_database:log_remarks(Databases),
@@ -85,5 +86,6 @@ prep_stop(State) ->
 -spec stop(term()) -> ok.
 stop(_State) ->
     ok = todana_name_scopes:stop(),
+    ok = todana_name_cache:close(),
     ok = todana_data_dir_open:close(),
     todana_pid_file:remove().

@@ -41,6 +41,8 @@ cluster_names_test_() ->
             {"copies of what another node changes", fun others_copies/0},
             {"copies whose cache hangs", fun late_copies/0},
             {"copies of a scope that is stopped", fun stopped_copies/0},
+            {"copies are renewed rarely", fun rare_renewals/0},
+            {"a doubt about one scope", fun one_scope/0},
             {"a long name", fun long_name/0},
             {"misuse", fun misuse/0}
         ]),
@@ -599,6 +601,39 @@ others_copies() ->
     is_copied(a),
     ok = todana_names:unregister_name(Name).
 
+%% However often names are looked up, the records are asked about a few times
+%% a second.
+rare_renewals() ->
+    yes = todana_names:register_name({services, a}, self()),
+    Asked = counters:new(1, []),
+    1 = erlang:trace(whereis(todana_name_cache), true, [procs]),
+    Until = erlang:monotonic_time(millisecond) + 3_000,
+    look_up_until(Until),
+    1 = erlang:trace(whereis(todana_name_cache), false, [procs]),
+    ok = count_spawned(Asked),
+    ?assert(counters:get(Asked, 1) =< 10),
+    ok = todana_names:unregister_name({services, a}).
+
+look_up_until(UntilMs) ->
+    _ = todana_names:whereis_name({services, a}),
+    case erlang:monotonic_time(millisecond) < UntilMs of
+        true -> look_up_until(UntilMs);
+        false -> ok
+    end.
+
+count_spawned(Asked) ->
+    receive
+        {trace, _, spawn, _, {todana_name_cache, ask_and_exit, _}} ->
+            ok = counters:add(Asked, 1, 1),
+            count_spawned(Asked);
+        {trace, _, _, _, _} ->
+            count_spawned(Asked);
+        {trace, _, _, _} ->
+            count_spawned(Asked)
+    after 0 ->
+        ok
+    end.
+
 %% A copy may not be used for long.
 late_copies() ->
     Name = {services, a},
@@ -640,6 +675,19 @@ as_another_node(Name, Pid) ->
             ),
             {commit, [], [OfName], written}
     end).
+
+%% Another scope goes on, and its processes get no message.
+one_scope() ->
+    ok = todana_names:start_scope(gone, cluster),
+    {yes, _} = todana_names:register_name_token(
+        {services, a}, self(), #{notify => true}
+    ),
+    ok = todana:drop('todana_names.gone'),
+    timer:sleep(2_500),
+    ?assertEqual({messages, []}, process_info(self(), messages)),
+    ?assertEqual(ok, todana_names:unregister_name({services, none})),
+    ok = todana_names:unregister_name({services, a}),
+    ok = todana_names:stop_scope(gone).
 
 misuse() ->
     [

@@ -24,6 +24,7 @@ groups_test_() ->
             {"copies of members", fun copies/0},
             {"many monitors", fun many_monitors/0},
             {"the process that monitors ends", fun dead_monitor/0},
+            {"a table that is removed", fun removed_table/0},
             {"members of a session that has ended", fun ended_session/0},
             {"many members", fun many/0},
             {"misuse", fun misuse/0}
@@ -257,6 +258,32 @@ dead_monitor() ->
     receive {Next, join, a, [_]} -> ok end,
     ok = todana_groups:demonitor(rooms, Next),
     ok = todana_groups:leave(rooms, a, self()).
+
+%% What cannot be read for a while takes no subscriptions for ever.
+removed_table() ->
+    ok = todana_names:start_scope(gone, cluster),
+    {Ref, []} = todana_groups:monitor(gone, a),
+    ok = todana:drop('todana_names.gone'),
+    timer:sleep(1_500),
+    {ok, _} = todana:open('todana_names.gone', #{
+        durable => true, type => ordered_set
+    }),
+    wait(fun() ->
+        case todana_groups:join(gone, a, self()) of
+            ok -> true;
+            {error, _} -> false
+        end
+    end),
+    receive {Ref, join, a, [_]} -> ok end,
+    ok = todana_groups:demonitor(gone, Ref),
+    Subscriptions = [
+        S || {ok, S} <- [todana:subscribe('todana_names.gone', #{})
+                         || _ <- lists:seq(1, 25)]
+    ],
+    ?assertEqual(25, length(Subscriptions)),
+    [ok = todana:unsubscribe(S) || S <- Subscriptions],
+    ok = todana_names:stop_scope(gone),
+    ok = todana:drop('todana_names.gone').
 
 %% The process that monitors hangs, and its subscription overflows.
 lost_events() ->

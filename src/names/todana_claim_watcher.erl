@@ -16,7 +16,7 @@
 -behaviour(gen_server).
 
 -export([begin_claim/1, end_claim/2, release/2]).
--export([on_loss/1, forget/1, watchers/0, start_link/1]).
+-export([on_loss/1, is_held/2, forget/1, watchers/0, start_link/1]).
 %% Processes
 -export([read_and_exit/2, free_and_exit/1]).
 -export([init/1, handle_continue/2]).
@@ -113,6 +113,15 @@ on_loss(Watcher, Session, Left) ->
             on_loss(Watcher, Session, Left - 1)
     end.
 
+-doc "Whether a process has this registration, as its watcher knows.".
+-spec is_held(pid(), todana_scope_records:ref()) -> boolean().
+is_held(Pid, Ref) ->
+    try
+        gen_server:call(watcher(Pid), {is_held, Pid, Ref}, infinity)
+    catch
+        exit:_ -> false
+    end.
+
 -doc "A session has ended, and its names are removed by others.".
 -spec forget(todana_scope_records:session()) -> ok.
 forget(Session) ->
@@ -186,8 +195,15 @@ claims(#{scope := Scope, table := Table, session := Session}, Number) ->
     true = is_list(Claims),
     Claims.
 
--spec handle_call({on_loss, binary()}, gen_server:from(), #state{}) ->
-    {reply, [claim()], #state{}}.
+-spec handle_call(
+    {on_loss, binary()} | {is_held, pid(), todana_scope_records:ref()},
+    gen_server:from(), #state{}
+) -> {reply, [claim()] | boolean(), #state{}}.
+handle_call({is_held, Pid, Ref}, _From, #state{owners = Owners} = State) ->
+    case Owners of
+        #{Pid := {_, #{Ref := {held, _}}}} -> {reply, true, State};
+        #{} -> {reply, false, State}
+    end;
 handle_call({on_loss, Session}, _From, #state{owners = Owners} = State) ->
     Claims = [
         Claim
@@ -269,8 +285,8 @@ ended(held, Claim, State) ->
     hold(Claim, no_caller(Claim, State));
 ended(not_held, Claim, State) ->
     remove(Claim, State);
-ended(unknown, Claim, State) ->
-    work(free({Claim, true}, remove(Claim, State))).
+ended(unknown, #{ref := Ref} = Claim, State) ->
+    work(free({Claim, true}, remove(Claim, released(Ref, State)))).
 
 -spec caller_ended(reference(), claim(), #state{}) -> #state{}.
 caller_ended(Monitor, Claim, #state{callers = Callers} = State) ->
@@ -282,9 +298,13 @@ caller_ended(Monitor, Claim, #state{callers = Callers} = State) ->
 %% A claim that it knows is newer than one that was read.
 -spec hold_read(claim(), #state{}) -> #state{}.
 hold_read(#{ref := Ref} = Claim, #state{released = Released} = State) ->
-    case is_map_key(Ref, Released) orelse find(Claim, State) of
-        error -> hold(Claim, State);
-        _ -> State
+    #{scope := Scope} = Claim,
+    {Session, _} = Ref,
+    case {todana_name_scopes:table(Scope), find(Claim, State)} of
+        {#{session := Session}, error} when not is_map_key(Ref, Released) ->
+            hold(Claim, State);
+        _ ->
+            State
     end.
 
 -spec released(todana_scope_records:ref(), #state{}) -> #state{}.

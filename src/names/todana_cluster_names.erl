@@ -19,6 +19,8 @@
 -define(LOOK_UP_MS, 1_000).
 %% A process that waits for a name looks so often, also without an event.
 -define(AWAIT_MS, 1_000).
+%% It looks for so long at least.
+-define(AWAIT_MS_MIN, 50).
 
 -doc "Gives a process of this node a name that no process has.".
 -spec register(shared(), Name :: term(), pid(), options()) ->
@@ -255,6 +257,8 @@ await(Shared, Name, TimeoutMs) ->
         {ok, Ref, []} ->
             Result = await_change(Shared, Name, Ref, DeadlineMs),
             _ = todana_scope_monitor:unwatch(Shared, Ref),
+            %% It may have ended meanwhile.
+            true = demonitor(Ref, [flush]),
             Result;
         Failure ->
             Failure
@@ -264,7 +268,7 @@ await(Shared, Name, TimeoutMs) ->
     {ok, pid()} | {error, timeout | unavailable}.
 await_change(Shared, Name, Ref, DeadlineMs) ->
     LeftMs = left_ms(DeadlineMs),
-    case lookup(Shared, Name, max(1, min(LeftMs, ?LOOK_UP_MS))) of
+    case lookup(Shared, Name, max(?AWAIT_MS_MIN, min(LeftMs, ?LOOK_UP_MS))) of
         {ok, Pid, _Metadata, _Token} ->
             {ok, Pid};
         {error, _} ->

@@ -67,8 +67,8 @@ leave(Scope, Group, Pids) ->
 
 -doc """
 The members of a group, in no order, each as often as it has joined. The answer
-contains all that any node had acknowledged a second before; if this node cannot
-find that out, `{error, unavailable}`.
+contains all that any node had acknowledged a second before, or two if the group
+was read here before; if this node cannot find that out, `{error, unavailable}`.
 """.
 -spec get_members(todana_names:scope(), group()) ->
     [pid()] | todana_names:failure().

@@ -11,13 +11,13 @@
 %%
 %% Copies may be used until a time that is renewed while somebody looks up,
 %% after the records were found to be fresh and all their events handled. So a
-%% copy is two seconds old at most: if this process is late, or the node cut
-%% off, readers read the records.
+%% copy is a second older than fresh records at most: if this process is late,
+%% or the node cut off, readers read the records.
 -module(todana_name_cache).
 -moduledoc false.
 -behaviour(gen_server).
 
--export([find/2, keep/3, forget/2, open/1, close/1]).
+-export([find/2, keep/3, forget/2, open/1, close/1, close/0]).
 -export([start_link/0]).
 %% A process
 -export([ask_and_exit/2]).
@@ -40,8 +40,9 @@
 -define(USED, 2).
 -define(FIRST, 3).
 -define(GENERATIONS, 16_384).
-%% With more copies, all go.
+%% With more copies, or more words of memory (64 MiB), all go.
 -define(COPIES_MAX, 100_000).
+-define(WORDS_MAX, 8_388_608).
 %% The records are as old as `read_bound_ms' when they are found to be fresh.
 -define(VALID_MS, 1_000).
 -define(RENEW_MS, 400).
@@ -51,8 +52,10 @@
     %% The subscription to each part.
     subscriptions = #{} :: #{part() => reference()},
     parts = #{} :: #{reference() => part()},
-    %% The processes that ask whether the records are fresh.
-    asking = #{} :: #{pid() => part()}
+    %% The processes that ask whether the records are fresh, and the parts that
+    %% are being renewed: they are asked about, or were a moment ago.
+    asking = #{} :: #{pid() => part()},
+    renewing = #{} :: #{part() => []}
 }).
 
 -doc "A copy, or the place for one.".
@@ -133,6 +136,14 @@ close(Table) ->
         fun(Part) -> gen_server:cast(?MODULE, {close, Part}) end, parts(Table)
     ).
 
+-doc "Forgets all, when the application starts or stops.".
+-spec close() -> ok.
+close() ->
+    lists:foreach(
+        fun(Part) -> persistent_term:erase(?KEY(Part)) end,
+        [Part || {?KEY(Part), _} <- persistent_term:get()]
+    ).
+
 -spec start_link() -> gen_server:start_ret().
 start_link() ->
     gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
@@ -180,8 +191,9 @@ handle_info({open, Part}, State) ->
         true -> {noreply, begin_one(Part, State)};
         false -> {noreply, State}
     end;
-handle_info({renew, Part}, State) ->
-    {noreply, renew_if_used(Part, State)};
+handle_info({renew, Part}, #state{renewing = Renewing} = State) ->
+    Others = maps:remove(Part, Renewing),
+    {noreply, renew_if_used(Part, State#state{renewing = Others})};
 handle_info({'DOWN', _, process, Pid, Result}, State) ->
     #state{asking = Asking} = State,
     case maps:take(Pid, Asking) of
@@ -254,20 +266,25 @@ renew_if_used(Part, State) ->
     end.
 
 -spec renew(part(), #state{}) -> #state{}.
-renew(Part, #state{asking = Asking, subscriptions = Of} = State) ->
-    IsAsking = lists:member(Part, maps:values(Asking)),
-    case is_map_key(Part, Of) andalso not IsAsking of
-        true ->
-            SinceMs = erlang:monotonic_time(millisecond),
-            {Pid, _} = spawn_monitor(?MODULE, ask_and_exit, [Part, SinceMs]),
-            State#state{asking = Asking#{Pid => Part}};
-        false ->
-            State
-    end.
+renew(Part, #state{renewing = Renewing} = State) when
+    is_map_key(Part, Renewing)
+->
+    State;
+renew(Part, #state{subscriptions = Of} = State) when is_map_key(Part, Of) ->
+    #state{asking = Asking, renewing = Renewing} = State,
+    SinceMs = erlang:monotonic_time(millisecond),
+    {Pid, _} = spawn_monitor(?MODULE, ask_and_exit, [Part, SinceMs]),
+    State#state{
+        asking = Asking#{Pid => Part}, renewing = Renewing#{Part => []}
+    };
+renew(_Part, State) ->
+    State.
 
 -spec ask_and_exit(part(), integer()) -> no_return().
 ask_and_exit({_Kind, Table}, SinceMs) ->
     ok = todana_scope_records:refresh(Table, bounded, ?VALID_MS),
+    %% While records are replaced, nothing is fresh.
+    {ok, _, _} = todana_scope_records:read(Table, ~"e"),
     exit({fresh, SinceMs}).
 
 -spec fresh(part(), term(), #state{}) -> #state{}.
@@ -277,8 +294,7 @@ fresh(Part, {fresh, SinceMs}, #state{subscriptions = Of} = State) when
     Handled = changed(Part, State),
     case persistent_term:get(?KEY(Part), none) of
         {Copies, Numbers} ->
-            _ = ets:info(Copies, size) > ?COPIES_MAX andalso
-                ets:delete_all_objects(Copies),
+            _ = is_full(Copies) andalso ets:delete_all_objects(Copies),
             ok = atomics:put(Numbers, ?UNTIL, SinceMs + ?VALID_MS),
             Handled;
         none ->
@@ -286,6 +302,11 @@ fresh(Part, {fresh, SinceMs}, #state{subscriptions = Of} = State) when
     end;
 fresh(_Part, _Failure, State) ->
     State.
+
+-spec is_full(ets:table()) -> boolean().
+is_full(Copies) ->
+    ets:info(Copies, size) > ?COPIES_MAX orelse
+        ets:info(Copies, memory) > ?WORDS_MAX.
 
 %% All events that are there.
 -spec changed(part(), #state{}) -> #state{}.

@@ -302,8 +302,8 @@ of this node and just ending, the caller waits until it has ended, as with
 
 In a cluster scope the answer contains all that any node had acknowledged a
 second before (the application's option `read_bound_ms`), or two if the name was
-looked up before. It is `undefined` if this node cannot find that out within a
-second: it may be cut off.
+looked up on this node before. It is `undefined` if this node cannot find that
+out within a second: it may be cut off.
 """.
 -spec whereis_name(name()) -> pid() | undefined.
 whereis_name({Scope, Name} = FullName) ->

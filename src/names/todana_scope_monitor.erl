@@ -52,31 +52,36 @@ The members, and the reference with which the caller is informed of changes: by
 -spec watch(todana_name_scopes:shared(), what()) ->
     {ok, reference(), [{Group :: term(), pid()}]} | {error, unavailable}.
 watch(#{table := Table}, What) ->
-    Ref = monitor(process, ?MODULE),
-    try gen_server:call(?MODULE, {watch, Ref, Table, What}, infinity) of
-        {ok, Members} ->
-            {ok, Ref, Members};
-        {error, _} = Failure ->
-            true = demonitor(Ref, [flush]),
-            Failure
-    catch
-        exit:_ ->
-            true = demonitor(Ref, [flush]),
-            {error, unavailable}
+    case whereis(?MODULE) of
+        undefined ->
+            {error, unavailable};
+        Server ->
+            Ref = monitor(process, Server),
+            try gen_server:call(Server, {watch, Ref, Table, What}, infinity) of
+                {ok, Members} ->
+                    {ok, Ref, Members};
+                {error, _} = Failure ->
+                    true = demonitor(Ref, [flush]),
+                    Failure
+            catch
+                exit:_ ->
+                    true = demonitor(Ref, [flush]),
+                    {error, unavailable}
+            end
     end.
 
 -doc "Ends it. `false` if the scope has no such reference.".
 -spec unwatch(todana_name_scopes:shared(), reference()) -> ok | false.
 unwatch(#{table := Table}, Ref) ->
-    Unwatched =
-        try
-            gen_server:call(?MODULE, {unwatch, Table, Ref}, infinity)
-        catch
-            exit:_ -> false
-        end,
-    _ = Unwatched =:= ok andalso demonitor(Ref, [flush]),
-    flush(Ref),
-    Unwatched.
+    try gen_server:call(?MODULE, {unwatch, Table, Ref}, infinity) of
+        ok ->
+            true = demonitor(Ref, [flush]),
+            flush(Ref);
+        false ->
+            false
+    catch
+        exit:_ -> false
+    end.
 
 -spec flush(reference()) -> ok.
 flush(Ref) ->
@@ -102,8 +107,8 @@ handle_call({watch, Ref, Table, What}, {Pid, _}, State) ->
     case begun(Part, What, State) of
         {ok, Members, Begun} ->
             {reply, {ok, pids(Members)}, add(Ref, Pid, Part, What, Begun)};
-        {error, _} ->
-            {reply, {error, unavailable}, State}
+        {error, Left} ->
+            {reply, {error, unavailable}, Left}
     end;
 handle_call({unwatch, Table, Ref}, _From, #state{references = Refs} = State) ->
     case Refs of
@@ -121,30 +126,30 @@ pids(Members) ->
 
 %% Events in the queue come first: they are older than the caller's question.
 -spec begun(part(), what(), #state{}) ->
-    {ok, #{key() => []}, #state{}} | {error, term()}.
+    {ok, #{key() => []}, #state{}} | {error, #state{}}.
 begun(Part, What, State) ->
-    maybe
-        {ok, Subscribed} ?= subscribed(Part, State),
-        #state{parts = #{Part := Subscription}} = Subscribed,
-        Now = changed(Subscription, Subscribed),
-        case Now#state.watched of
-            #{Part := #{What := #watched{members = Members}}} ->
-                {ok, Members, Now};
-            #{Part := Others} ->
-                {Table, _} = Part,
-                maybe
-                    {ok, Members} ?= read(Table, What),
-                    It = #watched{members = Members},
-                    Watched = (Now#state.watched)#{
-                        Part := Others#{What => It}
-                    },
-                    {ok, Members, Now#state{watched = Watched}}
-                else
-                    Failure ->
-                        _ = forget_unused(Part, Now),
-                        Failure
-                end
-        end
+    case subscribed(Part, State) of
+        {ok, #state{parts = #{Part := Subscription}} = Subscribed} ->
+            begun_in(Part, What, changed(Subscription, Subscribed));
+        {error, _} ->
+            {error, State}
+    end.
+
+-spec begun_in(part(), what(), #state{}) ->
+    {ok, #{key() => []}, #state{}} | {error, #state{}}.
+begun_in({Table, _} = Part, What, #state{watched = Watched} = State) ->
+    #{Part := Others} = Watched,
+    case Others of
+        #{What := #watched{members = Members}} ->
+            {ok, Members, State};
+        #{} ->
+            case read(Table, What) of
+                {ok, Members} ->
+                    All = Others#{What => #watched{members = Members}},
+                    {ok, Members, State#state{watched = Watched#{Part := All}}};
+                {error, _} ->
+                    {error, forget_unused(Part, State)}
+            end
     end.
 
 -spec subscribed(part(), #state{}) -> {ok, #state{}} | {error, term()}.
@@ -350,20 +355,25 @@ inform(Changes, #watched{informed = Informed}) ->
 begin_again(Subscription, #state{subscriptions = Subscriptions} = State) ->
     case Subscriptions of
         #{Subscription := Part} ->
-            maybe
-                {ok, Next} ?= subscribed(Part, unsubscribe(Part, State)),
-                {ok, Watched} ?= compared(Part, Next),
-                Next#state{watched = Watched}
-            else
-                {error, _} ->
-                    _ = erlang:send_after(
-                        ?PAUSE_MS, self(), {begin_again, Subscription}
-                    ),
-                    State
+            case subscribed(Part, unsubscribe(Part, State)) of
+                {ok, Next} -> compared_or_later(Part, Next);
+                {error, _} -> later(Subscription, State)
             end;
         #{} ->
             State
     end.
+
+-spec compared_or_later(part(), #state{}) -> #state{}.
+compared_or_later(Part, #state{parts = Parts} = State) ->
+    case compared(Part, State) of
+        {ok, Watched} -> State#state{watched = Watched};
+        {error, _} -> later(map_get(Part, Parts), State)
+    end.
+
+-spec later(reference(), #state{}) -> #state{}.
+later(Subscription, State) ->
+    _ = erlang:send_after(?PAUSE_MS, self(), {begin_again, Subscription}),
+    State.
 
 -spec compared(part(), #state{}) ->
     {ok, #{part() => #{what() => #watched{}}}} | {error, term()}.

@@ -9,9 +9,10 @@
 %%
 %% When a heartbeat is answered again, the records say what has become of the
 %% sessions, after a fence: an end of the session that the leader has decided
-%% about before is not written any more. Sessions that go on have all their
-%% names. The others are replaced; names whose processes have asked for it, and
-%% members of groups, are registered again, as long as that takes.
+%% about before is not written any more. A session that goes on has the names
+%% that nobody has unregistered. The others are replaced; names whose processes
+%% have asked for it, and members of groups, are registered again, as long as
+%% that takes.
 -module(todana_scope_session).
 -moduledoc false.
 -behaviour(gen_server).
@@ -48,8 +49,8 @@
     %% When the last heartbeat that was answered was sent.
     received_ms :: integer(),
     timer = none :: none | reference(),
-    %% Whether the names may be lost.
-    is_doubtful = false :: boolean(),
+    %% Scopes whose names may be lost.
+    doubtful = #{} :: #{atom() => []},
     %% Registrations whose processes know that they may have lost them.
     informed = #{} :: #{todana_scope_records:ref() => []},
     %% Claims of each scope that are to be registered again.
@@ -118,10 +119,10 @@ begin_session(Scope) ->
     Session = new_session(),
     maybe
         ok ?= todana_scope_records:open(Table),
-        ok ?= todana_scope_records:begin_session(Table, Session),
         %% Not only with the first token: a node that goes on alone may lack it.
         Generation = todana_scope_records:generation(),
         {ok, _, _} ?= todana_scope_records:era(Table, Generation),
+        ok ?= todana_scope_records:begin_session(Table, Session),
         {ok, #{scope => Scope, table => Table, session => Session}}
     end.
 
@@ -282,10 +283,11 @@ handle_call({stop, Scope}, _From, #state{again = Again} = State) ->
             {reply, none, State}
     end;
 handle_call({is_settled, Scope}, _From, State) ->
-    #state{is_doubtful = IsDoubtful, again = Again, going = Going} = State,
+    #state{doubtful = Doubtful, again = Again, going = Going} = State,
     Shared = todana_name_scopes:table(Scope),
     IsSettled =
-        not IsDoubtful andalso not is_map_key(Scope, Again) andalso
+        not is_map_key(Scope, Doubtful) andalso
+        not is_map_key(Scope, Again) andalso
         not lists:member({claim, Scope}, maps:values(Going)) andalso
         not (is_map(Shared) andalso has_ended(Shared)),
     {reply, IsSettled, State}.
@@ -311,7 +313,7 @@ handle_cast(_Message, State) ->
 handle_info(beat, State) ->
     ok = todana_beat:flush(),
     case todana_name_scopes:all_shared() of
-        [] -> {noreply, State#state{is_doubtful = false}};
+        [] -> {noreply, State#state{doubtful = #{}, informed = #{}}};
         Scopes -> {noreply, claim_again(beat(Scopes, State))}
     end;
 handle_info({todana_heartbeat_answer, SentMs}, State) ->
@@ -326,8 +328,8 @@ handle_info({'DOWN', _, process, Pid, Result}, #state{going = Going} = State) ->
         {#{Pid := verify}, {verified, Found}} ->
             {noreply, claim_again(verified(Found, Others))};
         {#{Pid := {claim, Scope}}, {claimed, Regained, Decided}} ->
-            lists:foreach(fun(Claim) -> inform(regained, Claim) end, Regained),
-            Next = decided(Scope, Decided, Others),
+            Informed = regained(Regained, Others),
+            Next = decided(Scope, Decided, Informed),
             %% After a failure, with the next beat.
             case Decided of
                 [] -> {noreply, Next};
@@ -344,20 +346,21 @@ handle_info(_Other, State) ->
 beat(Scopes, State) ->
     Sessions = [Session || #{session := Session} <- Scopes],
     ok = todana_session_leader:heartbeat(Sessions),
-    case lists:any(fun has_ended/1, Scopes) of
-        true -> doubt(Scopes, State);
-        false -> State
-    end.
+    doubt([Shared || Shared <- Scopes, has_ended(Shared)], State).
 
 -spec doubt([shared()], #state{}) -> #state{}.
-doubt([_ | _] = Scopes, #state{is_doubtful = false} = State) ->
-    logger:warning(
+doubt(Scopes, #state{doubtful = Doubtful} = State) ->
+    New = [
+        Shared
+     || #{scope := Scope} = Shared <- Scopes, not is_map_key(Scope, Doubtful)
+    ],
+    _ = New =/= [] andalso logger:warning(
         "todana: the leader of the cluster does not answer this node, and may "
-        "free the names of its processes"
+        "free what its processes have in ~0tp",
+        [[Scope || #{scope := Scope} <- New]]
     ),
-    lost(on_loss(Scopes), State#state{is_doubtful = true});
-doubt(_Scopes, State) ->
-    State.
+    All = maps:merge(Doubtful, #{Scope => [] || #{scope := Scope} <- New}),
+    lost(on_loss(New), State#state{doubtful = All}).
 
 %% Each process gets the message once for a doubt.
 -spec lost([claim()], #state{}) -> #state{}.
@@ -378,16 +381,20 @@ has_ended(#{table := Table, session := Session}) ->
 
 %% The leader counts from a moment ago again.
 -spec verify(#state{}) -> #state{}.
-verify(#state{is_doubtful = true, received_ms = ReceivedMs} = State) ->
-    case now_ms() - ReceivedMs < ?DOUBT_MS of
-        true ->
-            Scopes = todana_name_scopes:all_shared(),
-            run(verify, verify_and_exit, [Scopes], State);
-        false ->
-            State
-    end;
-verify(State) ->
-    State.
+verify(#state{doubtful = Doubtful} = State) ->
+    Scopes = [
+        Shared
+     || #{scope := Scope} = Shared <- todana_name_scopes:all_shared(),
+        is_map_key(Scope, Doubtful)
+    ],
+    case Scopes =/= [] andalso is_answered(State) of
+        true -> run(verify, verify_and_exit, [Scopes], State);
+        false -> State
+    end.
+
+-spec is_answered(#state{}) -> boolean().
+is_answered(#state{received_ms = ReceivedMs}) ->
+    now_ms() - ReceivedMs < ?DOUBT_MS.
 
 -spec verify_and_exit([shared()]) -> no_return().
 verify_and_exit(Scopes) ->
@@ -396,8 +403,9 @@ verify_and_exit(Scopes) ->
 -spec verdict(shared()) -> verdict().
 verdict(#{scope := Scope, table := Table, session := Session} = Shared) ->
     maybe
-        ok ?= todana_scope_records:fence(Table, Session),
+        %% In this order: a fence of a record that is not the newest is none.
         ok ?= todana_scope_records:refresh(Table, linear),
+        ok ?= todana_scope_records:fence(Table, Session),
         {ok, {_Node, live}, _} ?= todana_scope_records:session(Table, Session),
         {goes_on, [C || C <- on_loss([Shared]), not is_held(Table, C)]}
     else
@@ -420,42 +428,54 @@ is_held(Table, #{key := Key, ref := Ref}) ->
     end.
 
 -spec verified([{shared(), verdict()}], #state{}) -> #state{}.
-verified(Found, State) ->
-    IsKnown = lists:all(fun({_, Verdict}) -> Verdict =/= unknown end, Found),
-    Next = lists:foldl(fun verified_one/2, State, Found),
-    case IsKnown of
-        true -> Next#state{is_doubtful = false, informed = #{}};
-        false -> Next
-    end.
+verified(Found, State) -> lists:foldl(fun verified_one/2, State, Found).
 
 -spec verified_one({shared(), verdict()}, #state{}) -> #state{}.
-verified_one({_Shared, unknown}, State) ->
-    State;
 verified_one({Before, Verdict}, State) ->
     #{scope := Scope, session := Session} = Before,
-    case {todana_name_scopes:table(Scope), Verdict} of
-        {#{session := Session}, {goes_on, Lost}} ->
-            Held = on_loss([Before]) -- Lost,
-            lists:foreach(fun(Claim) -> inform(regained, Claim) end, Held),
+    case {todana_name_scopes:table(Scope), Verdict, is_answered(State)} of
+        {_, unknown, _} ->
+            State;
+        %% The fence took so long that the leader may have counted on.
+        {_, {goes_on, _}, false} ->
+            State;
+        {#{session := Session}, {goes_on, Lost}, true} ->
             lists:foreach(
                 fun(#{pid := Pid, ref := Ref}) ->
                     todana_claim_watcher:release(Pid, Ref)
                 end,
                 Lost
             ),
-            State;
-        {#{session := Session}, {replaced, Next}} ->
+            regained(on_loss([Before]) -- Lost, certain(Scope, State));
+        {#{session := Session}, {replaced, Next}, _} ->
             Claims = on_loss([Before]),
             ok = todana_name_scopes:share(Next),
             todana_claim_watcher:forget(Session),
-            #state{again = Again} = Informed = lost(Claims, State),
+            #state{again = Again} = Informed =
+                lost(Claims, certain(Scope, State)),
             Wanted = maps:get(Scope, Again, []) ++ Claims,
             Informed#state{again = Again#{Scope => Wanted}};
         %% It was stopped meanwhile. The leader ends a session that was begun
         %% for it.
         _ ->
-            State
+            certain(Scope, State)
     end.
+
+-spec certain(atom(), #state{}) -> #state{}.
+certain(Scope, #state{doubtful = Doubtful} = State) ->
+    State#state{doubtful = maps:remove(Scope, Doubtful)}.
+
+%% Those who know that they may have lost it.
+-spec regained([claim()], #state{}) -> #state{}.
+regained(Claims, #state{informed = Informed} = State) ->
+    lists:foreach(
+        fun(#{ref := Ref} = Claim) ->
+            _ = is_map_key(Ref, Informed) andalso inform(regained, Claim)
+        end,
+        Claims
+    ),
+    Refs = [Ref || #{ref := Ref} <- Claims],
+    State#state{informed = maps:without(Refs, Informed)}.
 
 %% Registers what was lost, some at a time.
 -spec claim_again(#state{}) -> #state{}.
@@ -501,11 +521,29 @@ again_in(Shared, #{on_loss := {_, {again, Metadata}} = OnLoss} = Claim) ->
     {name, Name} = todana_scope_records:name_of(Key),
     case todana_cluster_names:register(Shared, Name, Pid, Options) of
         {yes, _Token} -> regained;
-        no -> not_regained;
+        no -> again_owned(Shared, Claim);
         {error, _} -> failed
     end;
 again_in(_Shared, _Claim) ->
     not_regained.
+
+%% Its process may have the name by a registration of its own, or by an attempt
+%% whose outcome is not known yet: that one is taken back.
+-spec again_owned(shared(), claim()) -> regained | not_regained | failed.
+again_owned(#{table := Table}, #{key := Key, pid := Pid}) ->
+    case todana_scope_records:read(Table, Key) of
+        {ok, {Pid, Ref, _, _}, _} ->
+            case todana_claim_watcher:is_held(Pid, Ref) of
+                true -> regained;
+                false -> failed
+            end;
+        {error, _} ->
+            failed;
+        {none, _} ->
+            failed;
+        _Other ->
+            not_regained
+    end.
 
 -spec decided(atom(), [claim()], #state{}) -> #state{}.
 decided(Scope, Decided, #state{again = Again} = State) ->
@@ -513,7 +551,10 @@ decided(Scope, Decided, #state{again = Again} = State) ->
         #{Scope := Claims} ->
             Refs = #{Ref => [] || #{ref := Ref} <- Decided},
             Left = [C || #{ref := R} = C <- Claims, not is_map_key(R, Refs)],
-            State#state{again = Again#{Scope := Left}};
+            State#state{
+                again = Again#{Scope := Left},
+                informed = maps:without(maps:keys(Refs), State#state.informed)
+            };
         #{} ->
             State
     end.
