@@ -15,7 +15,8 @@
     names_outlive_the_leader/1,
     a_name_is_unregistered_from_another_node/1,
     tokens_grow_on_a_node_that_goes_on_alone/1,
-    a_group_has_members_of_all_nodes/1
+    a_group_has_members_of_all_nodes/1,
+    a_lock_has_one_owner_while_nodes_are_killed/1
 ]).
 %% Called in the peer nodes
 -export([owner/2, owners/2, noticed/1, race/1, member/1, watcher/1]).
@@ -40,7 +41,8 @@ all() ->
         names_outlive_the_leader,
         a_name_is_unregistered_from_another_node,
         tokens_grow_on_a_node_that_goes_on_alone,
-        a_group_has_members_of_all_nodes
+        a_group_has_members_of_all_nodes,
+        a_lock_has_one_owner_while_nodes_are_killed
     ].
 
 init_per_testcase(Case, Config) -> todana_peers:open(Case, Config).
@@ -261,6 +263,97 @@ a_group_has_members_of_all_nodes(Config) ->
     ],
     kill(C),
     Is([Pid || Pid <- Others, node(Pid) =:= B]).
+
+%% Processes of all nodes take a lock and give it back, and nodes are killed
+%% meanwhile. By the times at which the calls began and ended, nobody had it
+%% together with somebody else, and the tokens only grew.
+a_lock_has_one_owner_while_nodes_are_killed(Config) ->
+    Nodes = nodes_with_scope(Config),
+    Self = self(),
+    Letters = [{hd(atom_to_list(Node)), Node} || Node <- Nodes],
+    Workers = [
+        spawn_link(fun() -> take(Node, Self, []) end)
+     || Node <- Nodes, _ <- [1, 2]
+    ],
+    Kills = [
+        begin
+            timer:sleep(3_000),
+            {Letter, Node} = lists:nth(1 + N rem 3, Letters),
+            KilledUs = now_us(),
+            kill(Node),
+            timer:sleep(1_000),
+            Node = node(list_to_atom([Letter]), [], Config),
+            await(fun() -> is_open(Node) end),
+            await(fun() ->
+                names(Node, start_scope, [?SCOPE, cluster]) =:= ok
+            end),
+            {Node, KilledUs}
+        end
+     || N <- lists:seq(1, 4)
+    ],
+    timer:sleep(3_000),
+    Held = lists:append([
+        begin
+            Worker ! {finish, Self},
+            receive {Worker, Of} -> Of end
+        end
+     || Worker <- Workers
+    ]),
+    Intervals = lists:sort([
+        {From, min(To, killed(Node, From, Kills)), Token, Node}
+     || {Node, From, To, Token} <- Held
+    ]),
+    ct:pal("~b holds", [length(Intervals)]),
+    ?assert(length(Intervals) > 50),
+    lists:foldl(
+        fun({From, _, Token, _} = Hold, {_, To, Last, _} = Before) ->
+            ?assert(From > To, {Before, Hold, Kills}),
+            ?assert(Token > Last, {Before, Hold, Kills}),
+            Hold
+        end,
+        hd(Intervals),
+        tl(Intervals)
+    ).
+
+%% When the owner of a lock was killed with its node.
+killed(Node, From, Kills) ->
+    lists:min([infinity | [Us || {N, Us} <- Kills, N =:= Node, Us > From]]).
+
+%% The holds of a worker: from the end of the call that took the lock to the
+%% beginning of the one that gives it back.
+take(Node, Parent, Held) ->
+    Taken =
+        try call(Node, owner, [lock, #{again => false}]) of
+            {Pid, {yes, Token}} ->
+                From = now_us(),
+                timer:sleep(rand:uniform(5)),
+                To = now_us(),
+                Name = {?SCOPE, lock},
+                _ = if_up(Node, todana_names, unregister_name_token, [
+                    Name, Token
+                ]),
+                _ = if_up(Node, erlang, exit, [Pid, kill]),
+                [{Node, From, To, Token}];
+            {Pid, _NotTaken} ->
+                _ = if_up(Node, erlang, exit, [Pid, kill]),
+                []
+        catch
+            _:_ -> timer:sleep(100), []
+        end,
+    receive
+        {finish, Parent} -> Parent ! {self(), Taken ++ Held}
+    after 0 ->
+        take(Node, Parent, Taken ++ Held)
+    end.
+
+if_up(Node, Module, Function, Arguments) ->
+    try
+        rpc(Node, Module, Function, Arguments)
+    catch
+        _:_ -> down
+    end.
+
+now_us() -> erlang:monotonic_time(microsecond).
 
 is_up(Node) -> try rpc(Node, erlang, node, []) =:= Node catch _:_ -> false end.
 
