@@ -4,8 +4,8 @@
 -include_lib("eunit/include/eunit.hrl").
 
 -import(todana_scopes, [
-    spawn_waiting/0, stop_process/1, remote/0,
-    kill/1, settle/1, wait/1
+    spawn_waiting/0, stop_process/1, remote/0, settle/1, wait/1,
+    names_outlive/1
 ]).
 
 -export([init/1, handle_call/3, handle_cast/2]).
@@ -373,45 +373,7 @@ one_winner() ->
 
 %% Watchers are killed while names come and go. No process ends for that, and no
 %% name stays.
-dead_watchers() ->
-    Self = self(),
-    Stayers = [spawn_waiting() || _ <- lists:seq(1, 50)],
-    [yes = todana_names:register_name({services, Pid}, Pid) || Pid <- Stayers],
-    Workers = [
-        spawn_link(fun() ->
-            [
-                begin
-                    Pid = spawn_waiting(),
-                    yes = todana_names:register_name({services, {N, Pid}}, Pid),
-                    stop_process(Pid)
-                end
-             || N <- lists:seq(1, 300)
-            ],
-            Self ! {done, self()}
-        end)
-     || _ <- lists:seq(1, 4)
-    ],
-    %% The supervisor bears 20 in 10 seconds.
-    [
-        begin
-            kill(lists:nth(Number, todana_name_watcher:watchers())),
-            timer:sleep(20)
-        end
-     || Number <- lists:seq(1, 8)
-    ],
-    [receive {done, Worker} -> ok end || Worker <- Workers],
-    wait(fun() -> todana_names:count(services) =:= 50 end),
-    settle(todana_name_watcher:watchers()),
-    ?assertEqual(
-        lists:sort(Stayers), lists:sort(todana_names:which_names(services))
-    ),
-    [?assert(is_process_alive(Pid)) || Pid <- Stayers],
-    [
-        ?assertEqual([Pid], todana_names:which_names(services, Pid))
-     || Pid <- Stayers
-    ],
-    [stop_process(Pid) || Pid <- Stayers],
-    wait(fun() -> todana_names:count(services) =:= 0 end).
+dead_watchers() -> names_outlive(todana_name_watcher:watchers()).
 
 %% More than a watcher frees in a turn.
 thousands() ->

@@ -3,7 +3,10 @@
 %% durable databases: they cannot change while it runs.
 -module(todana_scopes).
 
+-include_lib("stdlib/include/assert.hrl").
+
 -export([in_durable_node/3]).
+-export([names_outlive/1]).
 -export([spawn_waiting/0, stop_process/1, remote/0, kill/1, settle/1, wait/1]).
 %% Called in the node
 -export([start/1]).
@@ -47,6 +50,48 @@ start(Directory) ->
     ok = application:set_env(todana, data_dir, Directory),
     {ok, _} = application:ensure_all_started(todana),
     ok.
+
+%% Names of the scope `services', while these watchers are killed: no process
+%% ends for that, and no name stays.
+names_outlive(Watchers) ->
+    Self = self(),
+    Stayers = [spawn_waiting() || _ <- lists:seq(1, 50)],
+    [yes = todana_names:register_name({services, Pid}, Pid) || Pid <- Stayers],
+    Workers = [
+        spawn_link(fun() ->
+            [
+                begin
+                    Pid = spawn_waiting(),
+                    yes = todana_names:register_name({services, {N, Pid}}, Pid),
+                    stop_process(Pid)
+                end
+             || N <- lists:seq(1, 300)
+            ],
+            Self ! {done, self()}
+        end)
+     || _ <- lists:seq(1, 4)
+    ],
+    %% The supervisor bears 20 in 10 seconds.
+    [
+        begin
+            kill(Watcher),
+            timer:sleep(20)
+        end
+     || Watcher <- Watchers
+    ],
+    [receive {done, Worker} -> ok end || Worker <- Workers],
+    wait(fun() -> todana_names:count(services) =:= 50 end),
+    settle(Watchers),
+    ?assertEqual(
+        lists:sort(Stayers), lists:sort(todana_names:which_names(services))
+    ),
+    [?assert(is_process_alive(Pid)) || Pid <- Stayers],
+    [
+        ?assertEqual([Pid], todana_names:which_names(services, Pid))
+     || Pid <- Stayers
+    ],
+    [stop_process(Pid) || Pid <- Stayers],
+    wait(fun() -> todana_names:count(services) =:= 0 end).
 
 spawn_waiting() -> spawn(fun() -> receive stop -> ok end end).
 

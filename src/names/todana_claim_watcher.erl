@@ -70,17 +70,17 @@
 -doc "A registration is about to be submitted by the caller.".
 -spec begin_claim(claim()) -> ok.
 begin_claim(#{pid := Pid} = Claim) ->
-    inform(watcher(Pid), {begin_claim, self(), Claim}).
+    inform(Pid, {begin_claim, self(), Claim}).
 
 -doc "What became of it.".
 -spec end_claim(claim(), held | not_held | unknown) -> ok.
 end_claim(#{pid := Pid} = Claim, Outcome) ->
-    inform(watcher(Pid), {end_claim, Outcome, Claim}).
+    inform(Pid, {end_claim, Outcome, Claim}).
 
 -doc "The name of a claim was unregistered.".
 -spec release(pid(), todana_scope_records:ref()) -> ok.
 release(Pid, Ref) when node(Pid) =:= node() ->
-    inform(watcher(Pid), {release, Pid, Ref});
+    inform(Pid, {release, Pid, Ref});
 release(Pid, Ref) ->
     lists:foreach(
         fun(Watcher) ->
@@ -138,21 +138,11 @@ start_link(Number) ->
     Name = element(Number, ?NAMES),
     gen_server:start_link({local, Name}, ?MODULE, Number, []).
 
-%% A watcher that is being restarted reads the records.
--spec inform(atom(), term()) -> ok.
-inform(Watcher, Message) ->
-    try
-        Watcher ! Message,
-        ok
-    catch
-        error:badarg -> ok
-    end.
+-spec inform(pid(), term()) -> ok.
+inform(Pid, Message) -> todana_watchers:inform(watcher(Pid), Message).
 
 -spec watcher(pid()) -> atom().
-watcher(Pid) -> element(number(Pid), ?NAMES).
-
--spec number(pid()) -> pos_integer().
-number(Pid) -> 1 + erlang:phash2(Pid, tuple_size(?NAMES)).
+watcher(Pid) -> todana_watchers:of_process(Pid, ?NAMES).
 
 -spec init(pos_integer()) -> {ok, #state{}, {continue, read}}.
 init(Number) ->
@@ -180,7 +170,7 @@ read_and_exit(Scopes, Number) ->
 -spec claims(todana_name_scopes:shared(), pos_integer()) -> [claim()].
 claims(#{scope := Scope, table := Table, session := Session}, Number) ->
     Add = fun(Key, {Pid, Ref, OnLoss}, Claims) ->
-        case number(Pid) of
+        case todana_watchers:number(Pid, ?NAMES) of
             Number ->
                 [#{
                     pid => Pid, scope => Scope, key => Key, ref => Ref,

@@ -11,8 +11,6 @@
 
 -export([new/4, submit/3]).
 
--export_type([permits/0]).
-
 -type shared() :: todana_name_scopes:shared().
 -type failure() :: todana_scope_records:failure().
 -type claim() :: todana_claim_watcher:claim().

@@ -2,10 +2,10 @@
 %% the process of a name, and the members of a group. A look-up of the records
 %% takes several times as long, because it encodes and decodes terms.
 %%
-%% Each subject has a *generation*, which it shares with others of the same
-%% hash. When its records change, the generation does: by the events of a
+%% Each subject has a *stamp*, which it shares with others of the same
+%% hash. When its records change, the stamp does: by the events of a
 %% subscription, which began before the first copy was made, and by a process of
-%% this node that has changed them, before it returns. A copy has the generation
+%% this node that has changed them, before it returns. A copy has the stamp
 %% that was read before the records, and is used only while that is unchanged.
 %% So a copy of records that changed on the way is never used.
 %%
@@ -23,15 +23,15 @@
 -export([ask_and_exit/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
--export_type([part/0, place/0]).
+-export_type([place/0]).
 
 -type table() :: todana_scope_records:table().
 %% The names of a scope's table, or the groups.
 -type part() :: {names | groups, table()}.
-%% Where a copy of a name may be stored, the place of its generation, and its
-%% generation now.
--type place() :: {ets:table(), pos_integer(), Generation :: integer()} | none.
-%% ?UNTIL, ?USED, and the generations.
+%% Where a copy of a name may be stored, the place of its stamp, and its
+%% stamp now.
+-type place() :: {ets:table(), pos_integer(), Stamp :: integer()} | none.
+%% ?UNTIL, ?USED, and the stamps.
 -type numbers() :: atomics:atomics_ref().
 
 -define(KEY(Part), {?MODULE, Part}).
@@ -39,7 +39,7 @@
 -define(UNTIL, 1).
 -define(USED, 2).
 -define(FIRST, 3).
--define(GENERATIONS, 16_384).
+-define(STAMPS, 16_384).
 %% With more copies, or more words of memory (64 MiB), all go.
 -define(COPIES_MAX, 100_000).
 -define(WORDS_MAX, 8_388_608).
@@ -69,8 +69,8 @@ find(Part, Subject) ->
             _ = atomics:get(Numbers, ?USED) =:= 1 orelse
                 used(Part, Numbers),
             try ets:lookup(Copies, Subject) of
-                [{_, Found, Index, Generation}] ->
-                    case is_valid(Numbers, Index, Generation) of
+                [{_, Found, Index, Stamp}] ->
+                    case is_valid(Numbers, Index, Stamp) of
                         true -> {ok, Found};
                         false -> {none, place(Copies, Numbers, Subject)}
                     end;
@@ -82,8 +82,8 @@ find(Part, Subject) ->
     end.
 
 -spec is_valid(numbers(), pos_integer(), integer()) -> boolean().
-is_valid(Numbers, Index, Generation) ->
-    atomics:get(Numbers, Index) =:= Generation andalso
+is_valid(Numbers, Index, Stamp) ->
+    atomics:get(Numbers, Index) =:= Stamp andalso
         erlang:monotonic_time(millisecond) < atomics:get(Numbers, ?UNTIL).
 
 -spec place(ets:table(), numbers(), term()) -> place().
@@ -92,7 +92,7 @@ place(Copies, Numbers, Subject) ->
     {Copies, Index, atomics:get(Numbers, Index)}.
 
 -spec index(term()) -> pos_integer().
-index(Subject) -> ?FIRST + erlang:phash2(Subject, ?GENERATIONS).
+index(Subject) -> ?FIRST + erlang:phash2(Subject, ?STAMPS).
 
 %% The first one of some time.
 -spec used(part(), numbers()) -> ok.
@@ -104,8 +104,8 @@ used(Part, Numbers) ->
 -spec keep(place(), Subject :: term(), pid() | [pid()]) -> ok.
 keep(none, _Subject, _Found) ->
     ok;
-keep({Copies, Index, Generation}, Subject, Found) ->
-    try ets:insert(Copies, {Subject, Found, Index, Generation}) of
+keep({Copies, Index, Stamp}, Subject, Found) ->
+    try ets:insert(Copies, {Subject, Found, Index, Stamp}) of
         true -> ok
     catch
         error:badarg -> ok
@@ -219,8 +219,7 @@ begin_one(Part, #state{subscriptions = Of, parts = Parts} = State) ->
             Copies = ets:new(todana_name_copies, [
                 public, {read_concurrency, true}, {write_concurrency, true}
             ]),
-            Numbers = atomics:new(?FIRST + ?GENERATIONS, []),
-            %% Other generations than those of copies before a restart.
+            Numbers = atomics:new(?FIRST + ?STAMPS, []),
             ok = atomics:put(Numbers, ?UNTIL, none_ms()),
             persistent_term:put(?KEY(Part), {Copies, Numbers}),
             State#state{
@@ -233,7 +232,7 @@ begin_one(Part, #state{subscriptions = Of, parts = Parts} = State) ->
             State
     end.
 
-%% Before any time.
+%% Before any time: no copy is valid yet.
 -spec none_ms() -> integer().
 none_ms() -> -(1 bsl 62).
 

@@ -75,21 +75,11 @@ start_link(Number) ->
     Name = element(Number, ?NAMES),
     gen_server:start_link({local, Name}, ?MODULE, Number, []).
 
-%% A watcher that is being restarted reads the record.
 -spec inform(pid(), term()) -> ok.
-inform(Pid, Message) ->
-    try
-        watcher(Pid) ! Message,
-        ok
-    catch
-        error:badarg -> ok
-    end.
+inform(Pid, Message) -> todana_watchers:inform(watcher(Pid), Message).
 
 -spec watcher(pid()) -> atom().
-watcher(Pid) -> element(number(Pid), ?NAMES).
-
--spec number(pid()) -> pos_integer().
-number(Pid) -> 1 + erlang:phash2(Pid, tuple_size(?NAMES)).
+watcher(Pid) -> todana_watchers:of_process(Pid, ?NAMES).
 
 -spec init(pos_integer()) -> {ok, #state{}, {continue, read}}.
 init(Number) ->
@@ -111,7 +101,7 @@ handle_continue(read, State) ->
 -spec read(atom(), #state{}) -> ok.
 read(Scope, #state{number = Number} = State) ->
     Add = fun(Name, Pid, ok) ->
-        case number(Pid) of
+        case todana_watchers:number(Pid, ?NAMES) of
             Number -> add(Pid, Scope, Name, State);
             _ -> ok
         end

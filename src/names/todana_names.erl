@@ -306,6 +306,7 @@ looked up on this node before. It is `undefined` if this node cannot find that
 out within a second: it may be cut off.
 """.
 -spec whereis_name(name()) -> pid() | undefined.
+%% Without `in/5': it is called most often, and funs cost.
 whereis_name({Scope, Name} = FullName) ->
     case todana_name_scopes:table(Scope) of
         none ->

@@ -17,8 +17,6 @@
 -export([start_link/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
--export_type([what/0]).
-
 -type key() :: todana_scope_records:key().
 -type table() :: todana_scope_records:table().
 %% All groups of a scope, one of them, or a name by its key.

@@ -1,5 +1,5 @@
-%% The records of a cluster scope, in a durable table of the scope: who has a
-%% name, who is in a group, and the sessions of the nodes.
+%% The records of a cluster scope, in a durable table of the scope: the names
+%% with their processes, the members of groups, and the sessions of the nodes.
 %%
 %%     n Name                        {Pid, Ref, Origin, Metadata}
 %%     g Group Session Pid Number    {Pid, Ref}

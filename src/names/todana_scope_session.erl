@@ -72,29 +72,29 @@ start_scope(Scope) ->
         _ ->
             case todana_name_scopes:table(Scope) of
                 #{} -> ok;
-                none -> start_scope(Scope, now_ms() + ?START_MS);
+                none -> start_new(Scope);
                 _Local -> {error, {other_class, local}}
             end
     end.
 
--spec start_scope(atom(), integer()) ->
+-spec start_new(atom()) ->
     ok | {error, unavailable | {other_class, local} | {no_scope_table, atom()}}.
-start_scope(Scope, DeadlineMs) ->
-    case begin_session(Scope) of
+start_new(Scope) ->
+    Begun = while_available(now_ms() + ?START_MS, fun() ->
+        case begin_session(Scope) of
+            {error, Reason} when Reason =/= differs -> {error, unavailable};
+            Result -> Result
+        end
+    end),
+    case Begun of
         {ok, Shared} ->
             %% In a node without a name, pids of its last run look like its own.
             ok = clean_older(Shared),
             started(Shared);
         {error, differs} ->
             {error, {no_scope_table, todana_scope_records:table(Scope)}};
-        {error, _} ->
-            case now_ms() < DeadlineMs of
-                true ->
-                    timer:sleep(?PAUSE_MS),
-                    start_scope(Scope, DeadlineMs);
-                false ->
-                    {error, unavailable}
-            end
+        {error, unavailable} = Failure ->
+            Failure
     end.
 
 -spec started(shared()) -> ok | {error, unavailable | {other_class, local}}.
@@ -223,14 +223,14 @@ when_settled(Scope, NotFound, Function) ->
 -doc "Calls a function until it can be executed, as long as a write may take.".
 -spec while_available(fun(() -> Result)) -> Result.
 while_available(Function) ->
-    while_available_until(now_ms() + todana_durable:timeout_ms(), Function).
+    while_available(now_ms() + todana_durable:timeout_ms(), Function).
 
--spec while_available_until(integer(), fun(() -> Result)) -> Result.
-while_available_until(DeadlineMs, Function) ->
+-spec while_available(integer(), fun(() -> Result)) -> Result.
+while_available(DeadlineMs, Function) ->
     case {Function(), now_ms() < DeadlineMs} of
         {{error, unavailable}, true} ->
             timer:sleep(?PAUSE_MS),
-            while_available_until(DeadlineMs, Function);
+            while_available(DeadlineMs, Function);
         {Result, _} ->
             Result
     end.
