@@ -27,6 +27,7 @@ mod format;
 mod key;
 mod lease;
 mod logged;
+mod logged_watch;
 mod look_up;
 mod numbered;
 mod optimistic;
@@ -76,6 +77,7 @@ pub use logged::{
     LoggedTransaction, admit_logged_transaction, decode_transaction, encode_transaction,
     execute_logged_transaction, is_logged, is_transaction_logged,
 };
+pub use logged_watch::{LoggedSeen, LoggedWatch};
 pub use look_up::{is_key, look_up, take};
 pub use optimistic::{
     Check, KeyState, OptimisticCommit, Uncommitted, Write, commit, look_up_state,
@@ -99,7 +101,7 @@ pub use todana_table::PREFETCH_KEYS_MAX;
 pub use todana_table::{Bound, KeyRange, Kind, WrongKind};
 pub use transaction::*;
 pub use value::Value;
-pub use watch::{LoggedSeen, LoggedWatch, Watch, watch};
+pub use watch::{Watch, watch};
 pub use wire::{Malformed, Scratch};
 pub use work::{
     LONG_UNITS, TRANSACTION_UNITS_MAX, estimated_units, own_units, probable_script_units,

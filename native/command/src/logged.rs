@@ -45,13 +45,13 @@
 
 use crate::access::Access;
 use crate::database_map::DATABASES;
+use crate::logged_watch::{LoggedSeen, LoggedWatch};
 use crate::optimistic::{KeyState, OptimisticCommit, Uncommitted};
 use crate::place::Place;
 use crate::reply::Inadmissible;
 use crate::scope::{Across, Scope};
 use crate::tape::Status;
 use crate::transaction;
-use crate::watch::{LoggedSeen, LoggedWatch};
 use crate::wire::{Input, Malformed, Put, Scratch, Take};
 use crate::work::{self, TRANSACTION_UNITS_MAX};
 use crate::{

@@ -1,8 +1,9 @@
 //! A transaction, and the locks that it needs.
 
 use crate::database_map::{DATABASES, DatabaseMap, LockedTables};
+use crate::logged_watch::LoggedWatch;
 use crate::scope::{Across, Scope, is_due};
-use crate::watch::{LoggedWatch, Watch};
+use crate::watch::Watch;
 use crate::{Command, Databases};
 use todana_table::Keyspace;
 

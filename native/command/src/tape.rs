@@ -2,7 +2,8 @@
 //!
 //! The thread that applies the log executes the commands of many clients, of every protocol. It
 //! records each reply as the calls on [`Reply`], and the thread that serves the client plays them
-//! into its protocol's own writer. A tape never leaves its process, so its format may change.
+//! into its protocol's own writer. A tape goes to another node only if both have the same version
+//! of it, so its format may change.
 //!
 //! ```text
 //!  tape      the records of one submission, in order
@@ -15,7 +16,10 @@
 //!
 //! A large value is a handle beside the bytes, not a copy.
 
-use crate::reply::{Description, Error, Inadmissible, LcsSpan, LeaseState, Record, Refusal, Reply};
+use crate::logged_watch::LoggedWatch;
+use crate::reply::{
+    Description, Error, HELD_BYTES_MIN, Inadmissible, LcsSpan, LeaseState, Record, Refusal, Reply,
+};
 use crate::value::Value;
 use crate::wire::{Input, Malformed, Put, Take, enums, structs};
 use std::ops::Range;
@@ -33,22 +37,32 @@ pub enum Status {
     Inadmissible(Inadmissible),
     /// Its execution failed because of a bug. It may have changed records.
     Internal,
+    /// It was not executed by the node that was asked, or perhaps it was. The number is that node's
+    /// reason. No log has this status: only what is on the way between two nodes.
+    Refused(u16),
 }
 
 /// The recorded replies to the records of one submission, in order.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Tape {
     bytes: Vec<u8>,
     /// The large values, in the order of their calls.
     handles: Vec<Shared>,
     /// The length of both at the end of the last complete record.
     complete: (usize, usize),
+    /// Whether it is for another node, so that it has no handles.
+    travels: bool,
 }
 
 impl Tape {
     /// An empty tape.
     pub fn new() -> Tape {
         Tape::default()
+    }
+
+    /// An empty tape for another node of the same version. It copies large values.
+    pub fn for_another_node() -> Tape {
+        Tape { travels: true, ..Tape::default() }
     }
 
     /// The next replies are those of the next command of a transaction.
@@ -72,6 +86,40 @@ impl Tape {
     /// Bytes recorded, without the large values.
     pub fn recorded_bytes(&self) -> usize {
         self.bytes.len() + self.handles.len() * size_of::<Shared>()
+    }
+
+    /// The record began a watch.
+    pub fn watch(&mut self, watch: &LoggedWatch<'_>) {
+        self.add(Call::Watch { watch: *watch });
+    }
+
+    /// Whether nothing is recorded.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Removes everything.
+    pub fn clear(&mut self) {
+        *self = Tape { travels: self.travels, ..Tape::default() };
+    }
+
+    /// Adds the records of another tape behind those of this one.
+    pub fn append(&mut self, mut other: Tape) {
+        self.bytes.append(&mut other.bytes);
+        self.handles.append(&mut other.handles);
+        self.complete = (self.bytes.len(), self.handles.len());
+    }
+
+    /// The tape as bytes. It must be one for another node.
+    pub fn into_bytes(self) -> Vec<u8> {
+        debug_assert!(self.travels, "a tape with handles");
+        self.bytes
+    }
+
+    /// The tape of these bytes. If they are none, the player says so.
+    pub fn from_bytes(bytes: Vec<u8>) -> Tape {
+        let complete = (bytes.len(), 0);
+        Tape { bytes, complete, ..Tape::default() }
     }
 
     #[inline]
@@ -150,6 +198,10 @@ enum Call<'a> {
     Description {
         description: Description<'a>,
     },
+    /// A watch that was begun.
+    Watch {
+        watch: LoggedWatch<'a>,
+    },
     /// The next command of the transaction.
     Next {},
     /// The end of a record.
@@ -210,6 +262,7 @@ enums! {
         1 WatchFailed {}
         2 Inadmissible { 0: reason }
         3 Internal {}
+        4 Refused { 0: reason }
     }
     Call<'a> {
         0 Done {}
@@ -237,6 +290,7 @@ enums! {
         22 Failed { status }
         23 Value {}
         24 Description { description }
+        25 Watch { watch }
     }
 }
 
@@ -250,11 +304,20 @@ impl Reply for Tape {
     fn record(&mut self, record: Record<'_>) {
         self.add(Call::Record { record });
     }
+    fn holds(&self, value_bytes: usize) -> bool {
+        !self.travels && value_bytes >= HELD_BYTES_MIN
+    }
     fn held(&mut self, shared: Shared) {
+        if self.travels {
+            return self.record(Record::of_shared(&shared));
+        }
         self.handles.push(shared);
         self.add(Call::Held {});
     }
     fn part(&mut self, shared: Shared, range: Range<usize>) {
+        if self.travels {
+            return self.bytes(shared.get(range).unwrap_or_default());
+        }
         self.handles.push(shared);
         self.add(Call::Part { start: range.start, end: range.end });
     }
@@ -366,6 +429,20 @@ impl Player {
         Some(played.unwrap_or(Status::Internal))
     }
 
+    /// Looks at the watch that the next record has begun, unless it ended otherwise. `None` at the
+    /// end of the tape.
+    pub fn next_watch(&mut self, look: impl FnOnce(&LoggedWatch<'_>)) -> Option<Status> {
+        if self.is_at_end() {
+            return None;
+        }
+        let mut input = Input { rest: &self.bytes[self.at..], scratch: None };
+        if let Ok(Call::Watch { watch }) = Call::take(&mut input) {
+            look(&watch);
+            self.at = self.bytes.len() - input.rest.len();
+        }
+        self.next(&mut NullReply)
+    }
+
     /// Whether all records were played.
     pub fn is_at_end(&self) -> bool {
         self.at == self.bytes.len()
@@ -413,7 +490,9 @@ fn play<'b>(
         }
         Call::Value {} => reply.value(&Value::take(input)?),
         Call::Error { error } => reply.error(error),
-        Call::Next {} | Call::Executed {} | Call::Failed { .. } => return Err(Malformed),
+        Call::Watch { .. } | Call::Next {} | Call::Executed {} | Call::Failed { .. } => {
+            return Err(Malformed);
+        }
     }
     Ok(())
 }

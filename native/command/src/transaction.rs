@@ -9,12 +9,12 @@
 use crate::database_map::{DATABASES, DatabaseMap, LockedTables};
 use crate::foresight;
 use crate::key::records::{Transfer, transfer};
+use crate::logged_watch::LoggedWatch;
 use crate::plan::{Plan, Transaction};
 use crate::scope::{Across, NO_CLEAR, Scope, is_due};
 use crate::script::{self, Script, ScriptCommand};
 use crate::sizes::Foresight;
 use crate::string::pairs::prefetch_few;
-use crate::watch::LoggedWatch;
 use crate::work::{self, TRANSACTION_UNITS_MAX};
 use crate::{Command, Context, Databases, Error, Inadmissible, Reply, cause};
 use todana_table::{Full, Keyspace, Locked, PREFETCH_KEYS_MAX};
@@ -37,7 +37,19 @@ pub fn execute_transaction<R: Reply>(
     reply: &mut R,
     each: impl FnMut(&mut R, usize),
 ) -> Result<bool, Inadmissible> {
-    let begun = LockedTransaction::begin(databases, transaction, &[], context, true)?;
+    execute_watched_transaction(databases, transaction, &[], context, reply, each)
+}
+
+/// The same, with further watches, which were begun for another node.
+pub fn execute_watched_transaction<R: Reply>(
+    databases: &Databases,
+    transaction: &Transaction<'_>,
+    watches: &[LoggedWatch<'_>],
+    context: Context,
+    reply: &mut R,
+    each: impl FnMut(&mut R, usize),
+) -> Result<bool, Inadmissible> {
+    let begun = LockedTransaction::begin(databases, transaction, watches, context, true)?;
     let Some(step) = begun else { return Ok(false) };
     step.execute_all(transaction.commands, reply, each);
     Ok(true)

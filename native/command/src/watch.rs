@@ -2,7 +2,7 @@
 
 use crate::Databases;
 use crate::database_map::{DATABASES, DatabaseMap, LockedTables};
-use crate::wire::{Input, Malformed, Put, Take, enums, structs};
+use crate::logged_watch::{LoggedSeen, LoggedWatch};
 use std::sync::Arc;
 use todana_table::{Entry, Keyspace, Locked, Seen};
 
@@ -14,17 +14,27 @@ pub struct Watch {
     /// The index of its table at that time (SWAPDB changes numbers, not indexes).
     table: usize,
     pub(crate) key: Arc<[u8]>,
-    /// `None` in a database that does not exist, where no key ever changes.
-    seen: Option<Seen>,
+    known: Known,
+}
+
+/// The knowledge about the key.
+#[derive(Debug)]
+enum Known {
+    /// Its state in the table of this node.
+    Here(Seen),
+    /// Its state in a table of another node, which alone executes the transaction.
+    Elsewhere(LoggedSeen),
+    /// Nothing: the database does not exist, so that no key in it ever changes.
+    Nothing,
 }
 
 /// Begins to watch a key: records its present state. Dropping the result ends the watch.
 pub fn watch(databases: &Databases, database: usize, key: &[u8], now_ms: u64) -> Watch {
     let key = key.into();
-    let mut watch = Watch { database, table: DATABASES, key, seen: None };
+    let mut watch = Watch { database, table: DATABASES, key, known: Known::Nothing };
     while let Some(index) = databases.map().index(database) {
         watch.table = index;
-        watch.seen = Some(databases.tables()[index].see(&watch.key, now_ms));
+        watch.known = Known::Here(databases.tables()[index].see(&watch.key, now_ms));
         if databases.map().index(database) == Some(index) {
             break;
         }
@@ -46,48 +56,12 @@ impl Watch {
             table.read(&self.key, now_ms, |entry| entry.map(|entry| entry.version()))
         };
         let version = tables[index].as_ref().and_then(version);
-        match &self.seen {
-            Some(Seen::Version(seen)) => index == self.table && version == Some(*seen),
-            Some(Seen::Absent(absence)) => version.is_none() && absence.lasts(),
-            None => true,
+        match &self.known {
+            Known::Here(Seen::Version(seen)) => index == self.table && version == Some(*seen),
+            Known::Here(Seen::Absent(absence)) => version.is_none() && absence.lasts(),
+            Known::Elsewhere(_) => false,
+            Known::Nothing => true,
         }
-    }
-}
-
-/// A watch as the log has it (`logged.rs`): what the log itself determines, so that every replica
-/// comes to the same result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LoggedWatch<'a> {
-    /// The number of the database; 0 for a table that is no database.
-    pub database: usize,
-    /// The index of its table when the watch began; 0 for a table that is no database.
-    pub table: usize,
-    /// The key.
-    pub key: &'a [u8],
-    /// What the key was.
-    pub seen: LoggedSeen,
-}
-
-/// What a key was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LoggedSeen {
-    /// It had a record of this version.
-    Version(u64),
-    /// It had no record at this version of the table, and must not have had one since.
-    AbsentSince(u64),
-    /// It had no record. It may have had one since.
-    Absent,
-}
-
-structs! {
-    LoggedWatch<'a> { database, table, key, seen }
-}
-
-enums! {
-    LoggedSeen {
-        0 Version { 0: version }
-        1 AbsentSince { 0: version }
-        2 Absent {}
     }
 }
 
@@ -95,13 +69,20 @@ impl Watch {
     /// The watch as the log has it; `None` if it has failed already. The result is exact: a key
     /// that is created later, until the log executes the transaction, makes the watch fail there.
     pub fn logged(&self) -> Option<LoggedWatch<'_>> {
-        let Watch { database, table, ref key, ref seen } = *self;
-        let seen = match seen {
-            Some(Seen::Version(version)) => LoggedSeen::Version(*version),
-            Some(Seen::Absent(absence)) => LoggedSeen::AbsentSince(absence.until()?),
-            None => LoggedSeen::Absent,
+        let Watch { database, table, ref key, ref known } = *self;
+        let seen = match known {
+            Known::Here(Seen::Version(version)) => LoggedSeen::Version(*version),
+            Known::Here(Seen::Absent(absence)) => LoggedSeen::AbsentSince(absence.until()?),
+            Known::Elsewhere(seen) => *seen,
+            Known::Nothing => LoggedSeen::Absent,
         };
         Some(LoggedWatch { database, table, key, seen })
+    }
+
+    /// A watch that another node has begun for this one.
+    pub fn elsewhere(watch: &LoggedWatch<'_>) -> Watch {
+        let LoggedWatch { database, table, key, seen } = *watch;
+        Watch { database, table, key: key.into(), known: Known::Elsewhere(seen) }
     }
 }
 

@@ -17,9 +17,11 @@ mod flights;
 mod gate;
 mod group;
 mod group_snapshot;
+mod guest;
 mod home;
 mod load;
 mod origins;
+pub mod parcel;
 mod queue;
 pub mod record;
 mod recovery;
@@ -39,8 +41,10 @@ pub use figures::{Figures, Progress};
 pub use gate::{SharedGate, read_in_one_load};
 pub use group::{Group, GroupOptions, QUEUE_BYTES_MAX, Sealed, Wake};
 pub use group_snapshot::{GroupSnapshot, SnapshotProgress};
+pub use guest::{Guest, SeatFacts, full_databases};
 pub use home::{GROUPS_MAX, GroupNumber, Home, Homes};
 pub use origins::ORIGINS_MAX;
+pub use parcel::{GUEST_WIRE, ONLY_READS};
 pub use queue::{LONG_UNITS_MAX, TooLong, plain_units};
 pub use snapshot::{
     Damage, SnapshotError, SnapshotFile, SnapshotInfo, SnapshotRecord, SnapshotSource,

@@ -124,6 +124,15 @@ pub trait Submit: Send + Sync + fmt::Debug {
     }
     /// Submits the removal of records that have expired by `now_ms`.
     fn collect(&self, now_ms: u64);
+    /// Whether this node has no records, so that another one executes reads, too.
+    fn is_away(&self) -> bool {
+        false
+    }
+    /// Whether a numbered database has no room, as far as a node without its records knows.
+    fn is_full(&self, number: usize) -> bool {
+        let _ = number;
+        false
+    }
     /// Whether the group can have no other member, so that its records are always fresh.
     fn is_alone(&self) -> bool {
         true

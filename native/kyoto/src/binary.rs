@@ -198,6 +198,9 @@ impl Bulk {
                 }
                 continue;
             }
+            if uncommitted.is_some() && self.must_end(turn, rest, records) {
+                return Flow::Yield(at);
+            }
             if self.left == 0 {
                 return self.finish(turn, start, at);
             }
@@ -248,6 +251,19 @@ impl Bulk {
             self.left -= 1;
             records += 1;
         }
+    }
+
+    /// Whether no further record can be handed over together with those before it.
+    #[cold]
+    fn must_end<H: Host>(&self, turn: &Turn<'_, H>, rest: &[u8], records: usize) -> bool {
+        let limits = turn.host.limits();
+        self.left == 0
+            || records == RECORDS_PER_TURN
+            || self.header(rest).is_none_or(|header| {
+                rest.len() < header.total()
+                    || header.key_bytes > limits.key_bytes_max
+                    || header.value_bytes > limits.value_bytes_max
+            })
     }
 
     /// Processes one record of an existing database.

@@ -88,6 +88,10 @@ impl From<NotDone> for Failure {
                 Status::Unavailable,
                 "DB: 9: system error: no leader confirms that the records are up to date",
             ),
+            NotDone::Unanswered => Failure::new(
+                Status::Unavailable,
+                "DB: 9: system error: no member of the cluster answers",
+            ),
             NotDone::Unknown => Failure::new(Status::Internal, "outcome unknown"),
             NotDone::Internal => {
                 Failure::new(Status::Internal, "DB: 9: system error: internal error")

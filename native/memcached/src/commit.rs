@@ -54,7 +54,9 @@ pub(super) fn replace_words<H: Host>(
 fn words(why: NotDone) -> &'static str {
     match why {
         NotDone::Loading => "SERVER_ERROR loading",
-        NotDone::ReadOnly | NotDone::Busy | NotDone::NoLeader => "SERVER_ERROR temporary failure",
+        NotDone::ReadOnly | NotDone::Busy | NotDone::NoLeader | NotDone::Unanswered => {
+            "SERVER_ERROR temporary failure"
+        }
         NotDone::OldMember => "SERVER_ERROR a member of the cluster has an older version",
         NotDone::Unknown => "SERVER_ERROR outcome unknown",
         NotDone::Internal => "SERVER_ERROR internal error",

@@ -30,6 +30,8 @@ rustler::atoms! {
     is_durable,
     submitted,
     recovering,
+    nothing,
+    away,
     not_executed,
     unknown,
     answered,

@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use rustler::types::atom::Atom;
 use rustler::{Env, LocalPid, NifResult, Term};
 use std::sync::Arc;
-use todana_group::{Gate, Submit};
+use todana_group::{Gate, GroupNumber};
 use todana_protocol::{Persistence, Request};
 use todana_resp::{Topic, Topology};
 use todana_server::Keeper;
@@ -33,8 +33,8 @@ pub(crate) fn keeper() -> Option<Arc<dyn Keeper>> {
 impl Keeper for NodeKeeper {
     fn persistence(&self) -> Arc<Persistence> {
         let mut noted = NOTED.lock().clone().unwrap_or_default();
-        if let Some(group) = durable::first().group() {
-            let gate = group.gate();
+        if let Some(homes) = durable::homes() {
+            let gate = homes.group(GroupNumber::default()).gate();
             let now = Arc::make_mut(&mut noted);
             (now.loading, now.writable) = (gate == Gate::Closed, gate == Gate::Open);
         }

@@ -34,6 +34,7 @@ mod disk;
 mod durable;
 mod erts;
 mod figures;
+mod guest;
 mod keeper;
 mod kept;
 mod key_state;
@@ -47,6 +48,7 @@ mod range;
 mod reads;
 mod reply;
 mod scan;
+mod seat;
 mod server;
 mod signal;
 mod single;
@@ -160,6 +162,7 @@ unsafe fn open_resource_types(env: erts::RawEnv) -> bool {
             && values::SLAB.open(env)
             && scan::SNAPSHOT.open(env)
             && durable::DIGEST.open(env)
+            && seat::SEAT.open(env)
             && server::SERVER.open(env)
             && subscription::SUBSCRIPTION.open_watched(env)
     }

@@ -12,7 +12,7 @@ use crate::durable::LocalGroup;
 use crate::erts::{self, Message, Raw, RawEnv};
 use crate::reply::{self, Answer, Answers};
 use crate::store::{Codec, Store};
-use crate::{atoms, durable, values};
+use crate::{atoms, durable, guest, values};
 use parking_lot::Mutex;
 use rustler::types::atom::Atom;
 use rustler::{Decoder, Env, LocalPid, NifResult, Term};
@@ -220,7 +220,11 @@ impl Records<'_> {
 
 /// The misuse with which the first call of a function on a durable table ends.
 pub(crate) fn begin(store: &Store, form: Form<'_>) -> Result<(), Misuse> {
-    if store.is_durable() && form.reference.is_none() { Err(Misuse::Durable) } else { Ok(()) }
+    match (store.is_durable(), form.reference) {
+        (true, None) if guest::is_away() => Err(recovering()),
+        (true, None) => Err(Misuse::Durable),
+        _ => Ok(()),
+    }
 }
 
 /// Queues the records that `fill` puts, for the process that calls. `{submitted, Ticket}`.
@@ -367,7 +371,8 @@ fn reading_durable<'a, R>(
 
 #[cold]
 fn recovering() -> Misuse {
-    Misuse::Argument(0, atoms::recovering())
+    let why = if guest::is_away() { atoms::away() } else { atoms::recovering() };
+    Misuse::Argument(0, why)
 }
 
 /// The term for the replies on a tape.
@@ -447,6 +452,6 @@ fn committed(env: RawEnv, player: &mut Player) -> Raw {
         },
         Some(Status::WatchFailed) => atoms::conflict().as_c_arg(),
         Some(Status::Inadmissible(_)) => reply::failed(env, atoms::too_large()),
-        Some(Status::Internal) | None => failed(env),
+        Some(Status::Internal | Status::Refused(_)) | None => failed(env),
     }
 }

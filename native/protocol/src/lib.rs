@@ -18,6 +18,8 @@ mod session;
 mod spelling;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod visit;
+mod visits;
 mod written;
 
 pub use class::Class;
@@ -28,4 +30,6 @@ pub use options::*;
 pub use persistence::*;
 pub use session::*;
 pub use spelling::memory_bytes;
+pub use visit::{Step, Visit};
+pub use visits::{Left, Seat, Visits};
 pub use written::wrapped;

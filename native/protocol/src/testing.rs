@@ -10,7 +10,7 @@ mod test_log;
 mod written;
 
 pub use peer::Peer;
-pub use test_log::{TestLog, check_write, with_durable_hosts, with_member_hosts};
+pub use test_log::{TestLog, check_write, with_durable_hosts, with_guest_hosts, with_member_hosts};
 pub use written::is_written;
 
 use crate::{
@@ -148,7 +148,7 @@ impl<P: Part> FakeHost<P> {
             ProtocolName::Resp | ProtocolName::Kyoto => limits.value_bytes_max,
         };
         P::prepare(&databases);
-        let log = TestLog::of(&databases, value_bytes_max);
+        let log = TestLog::of::<P>(&databases, value_bytes_max);
         FakeHost {
             part: P::default(),
             databases,
@@ -224,18 +224,26 @@ impl<P: Part> FakeHost<P> {
         self.now_ms - self.log_is_late_ms
     }
 
+    /// Those of the session: of a guest, the empty ones.
+    fn own_databases(&self) -> &Databases {
+        let away = self.log.as_ref().and_then(|log| log.away(&self.databases));
+        away.map_or(&self.databases, |away| &away.databases)
+    }
+
     #[cold]
     fn durable_commits(&mut self) -> Option<(Log<'_>, &mut Commits)> {
-        let submit = self.log.as_ref()?.submit();
         let (may_wait, level, now_ms) = (self.may_wait, self.read_level, self.log_ms());
+        let log = self.log.as_ref()?;
+        let databases = log.away(&self.databases).map_or(&self.databases, |away| &away.databases);
         let log = Log {
             group: GroupNumber::default(),
-            submit,
-            databases: &self.databases,
+            submit: log.submit(),
+            databases,
             may_wait,
             level,
             clock_ms: 0,
             now_ms,
+            of_guest: false,
         };
         Some((log, &mut self.commits))
     }
@@ -299,7 +307,7 @@ impl<P: Part> Clock for FakeHost<P> {
 
 impl<P: Part> Store for FakeHost<P> {
     fn databases(&self) -> &Databases {
-        &self.databases
+        self.own_databases()
     }
     #[inline]
     fn commits(&mut self, _: usize) -> Option<(Log<'_>, &mut Commits)> {
@@ -314,11 +322,12 @@ impl<P: Part> Store for FakeHost<P> {
         Some(Log {
             group: GroupNumber::default(),
             submit,
-            databases: &self.databases,
+            databases: self.own_databases(),
             may_wait,
             level,
             clock_ms: 0,
             now_ms,
+            of_guest: false,
         })
     }
     fn is_playing(&self) -> bool {
@@ -596,6 +605,15 @@ pub fn converse_in_every_way<P: Part, S: Advance<FakeHost<P>>>(
         let bytes = play(input.chunks(1).collect(), 3, &mut start);
         assert_eq!(readable(&bytes), readable(&whole), "in a cluster, byte by byte");
     });
+    with_guest_hosts(|| {
+        for requests_max in [1, 3, 128] {
+            let other = play(vec![input], requests_max, &mut start);
+            let turns = format!("at a guest, in turns of {requests_max}");
+            assert_eq!(readable(&other), readable(&whole), "{turns}");
+        }
+        let bytes = play(input.chunks(1).collect(), 3, &mut start);
+        assert_eq!(readable(&bytes), readable(&whole), "at a guest, byte by byte");
+    });
     with_durable_hosts(|| {
         for requests_max in [1, 2, 3, 128] {
             let other = play(vec![input], requests_max, &mut start);
@@ -640,7 +658,7 @@ pub fn survive<P: Part, S: Advance<FakeHost<P>> + Default>(protocol: ProtocolNam
     let play = |pieces: &mut dyn Iterator<Item = &[u8]>, requests_max| {
         let mut host = FakeHost::<P>::new(protocol);
         (host.limits, host.part) = (limits.clone(), P::small(*circumstances));
-        host.log = TestLog::of(&host.databases, limits.value_bytes_max);
+        host.log = TestLog::of::<P>(&host.databases, limits.value_bytes_max);
         host.password = (circumstances & 1 != 0).then(|| b"secret".to_vec());
         host.refuses_work = circumstances & 8 != 0;
         host.slow_us = (circumstances & 2 != 0).then_some(20_000);
@@ -667,4 +685,6 @@ pub fn survive<P: Part, S: Advance<FakeHost<P>> + Default>(protocol: ProtocolNam
     }
     let member = with_member_hosts(|| play(&mut std::iter::once(input), 3));
     assert_eq!(readable(&member), readable(&whole), "in a cluster");
+    let guest = with_guest_hosts(|| play(&mut std::iter::once(input), 3));
+    assert_eq!(readable(&guest), readable(&whole), "at a guest");
 }

@@ -31,6 +31,7 @@ pub(super) fn not_done<H: Host>(why: NotDone, database: usize, host: &H) -> Fail
                 .into()
         }
         NotDone::NoLeader => "CLUSTERDOWN no leader confirms that this node is up to date".into(),
+        NotDone::Unanswered => "CLUSTERDOWN no member of the cluster answers this node".into(),
         NotDone::Unknown => "UNKNOWN the write may or may not have been executed".into(),
         NotDone::Internal => "ERR internal error".into(),
     }

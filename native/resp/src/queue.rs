@@ -91,10 +91,28 @@ impl Watches {
         now_ms: u64,
         host: &H,
     ) -> Result<(), Failure> {
-        let known = self.known.entry(database).or_default();
-        if known.contains(key) {
-            return Ok(());
+        match self.has(database, key) {
+            true => Ok(()),
+            false => {
+                let begin = || watch(host.databases(), database, key, now_ms);
+                self.add_new(database, key, host, begin)
+            }
         }
+    }
+
+    /// Whether a key is watched.
+    pub(super) fn has(&self, database: usize, key: &[u8]) -> bool {
+        self.known.get(&database).is_some_and(|known| known.contains(key))
+    }
+
+    /// Watches a key that is not watched yet.
+    pub(super) fn add_new<H: Host>(
+        &mut self,
+        database: usize,
+        key: &[u8],
+        host: &H,
+        begin: impl FnOnce() -> Watch,
+    ) -> Result<(), Failure> {
         if self.list.len() >= WATCHED_KEYS_MAX {
             return Err(too_many_watched());
         }
@@ -103,8 +121,8 @@ impl Watches {
             return Err("ERR watched keys take too many bytes".into());
         }
         self.bytes = bytes;
-        let watch = watch(host.databases(), database, key, now_ms);
-        known.insert(watch.key().clone());
+        let watch = begin();
+        self.known.entry(database).or_default().insert(watch.key().clone());
         self.list.push(watch);
         Ok(())
     }

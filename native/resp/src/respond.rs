@@ -170,7 +170,7 @@ fn carry_out<H: Host>(
     match dispatch::build(&request, &pairs, seed, source.as_deref()) {
         Some(Ok((Command::Script(ScriptCommand::Run(script)), _)))
             if !state.rides
-                && host.databases().table(state.database).is_full()
+                && host.is_full(state.database)
                 && scripts::needs_room(script.source) =>
         {
             encoder.error(FULL);

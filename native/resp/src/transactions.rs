@@ -21,6 +21,7 @@ use super::tail::{TRANSACTION_VALUE_BYTES_MIN, Tail};
 use super::work::Work;
 use super::{monitor, scripts, source, turns};
 use crate::Host;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use todana_command::{Command, Context, Inadmissible, Transaction, prefetch};
@@ -55,7 +56,7 @@ impl State {
         let of_argument = |argument: &&[u8]| argument.len() + ARGUMENT_BYTES;
         let bytes = COMMAND_BYTES + arguments.iter().map(of_argument).sum::<usize>();
         let held = queued.held_bytes() + self.watches.held_bytes();
-        let full = || host.databases().table(self.database).is_full();
+        let full = || host.is_full(self.database);
         if full() && (name.spec().is(DENYOOM) || begins_with_room(name, arguments, host)) {
             queued.broken = true;
             return Err(FULL.into());
@@ -136,13 +137,16 @@ impl<H: Host> Call<'_, '_, H> {
         }
         let database = self.state.database;
         self.host.admit_read(database).map_err(|why| not_done(why, database, self.host))?;
-        let watches = &mut self.state.watches;
-        let (now_ms, host) = (self.host.records_ms(database), &*self.host);
         let keys = &self.arguments[1..];
         if keys.len() > WATCHED_KEYS_MAX {
             // Keys that are already watched count, too.
             return Err(too_many_watched());
         }
+        if self.host.is_away(database) {
+            return self.watch_away(keys);
+        }
+        let watches = &mut self.state.watches;
+        let (now_ms, host) = (self.host.records_ms(database), &*self.host);
         let added = keys.chunks(PREFETCH_KEYS_MAX).try_for_each(|keys| {
             if keys.len() > 1 {
                 prefetch(host.databases(), database, keys);
@@ -150,6 +154,33 @@ impl<H: Host> Call<'_, '_, H> {
             keys.iter().try_for_each(|key| watches.add(database, key, now_ms, host))
         });
         host.client().watched.store(watches.list.len(), Relaxed);
+        added?;
+        self.ok()
+    }
+
+    /// Watches keys of which a member has the records.
+    fn watch_away(&mut self, keys: &[&[u8]]) -> Done {
+        let (database, mut begun) = (self.state.database, Vec::new());
+        let mut is_whole = true;
+        for key in keys.iter().collect::<BTreeSet<_>>() {
+            if self.state.watches.has(database, key) {
+                continue;
+            }
+            match self.host.watch_away(database, key) {
+                Ran::Done(watch) => begun.push((key, watch)),
+                Ran::Submitted => is_whole = false,
+                Ran::Later => return Ok(self.state.begins_commit(false)),
+                Ran::Refused(why) => return Err(not_done(why, database, self.host)),
+            }
+        }
+        if !is_whole {
+            return Ok(self.state.begins_commit(false));
+        }
+        let watches = &mut self.state.watches;
+        let added = begun
+            .into_iter()
+            .try_for_each(|(key, watch)| watches.add_new(database, key, &*self.host, || watch));
+        self.host.client().watched.store(watches.list.len(), Relaxed);
         added?;
         self.ok()
     }

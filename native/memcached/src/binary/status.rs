@@ -45,7 +45,7 @@ impl Status {
 pub(super) fn not_done(why: NotDone) -> (Status, &'static str) {
     match why {
         NotDone::Loading => (Status::TemporaryFailure, "Loading"),
-        NotDone::ReadOnly | NotDone::Busy | NotDone::NoLeader => {
+        NotDone::ReadOnly | NotDone::Busy | NotDone::NoLeader | NotDone::Unanswered => {
             (Status::TemporaryFailure, Status::TemporaryFailure.text())
         }
         NotDone::OldMember => (Status::TemporaryFailure, "A member of the cluster is older"),

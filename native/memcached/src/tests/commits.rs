@@ -24,7 +24,7 @@ fn what_is_appended_keeps_within_the_limit_of_the_protocol_and_of_the_log() {
     let play = |mut client: Conversation, protocol_max, log_max| {
         client.host.limits =
             Limits { memcached_value_bytes_max: protocol_max, ..Limits::default() };
-        client.host.log = TestLog::of(&client.host.databases, log_max);
+        client.host.log = TestLog::of::<MemcachedPart>(&client.host.databases, log_max);
         client.ask(&requests)
     };
     let expected = play(Conversation::new(), 10, 0);

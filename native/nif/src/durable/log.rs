@@ -274,14 +274,7 @@ fn group_reset(of: Numbered) -> NifResult<Atom> {
 /// nothing if the gate is to be opened for another load than the present one.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn group_gate(of: Numbered, word: Atom, reason: &str, load: u64) -> NifResult<Atom> {
-    let gate = match word {
-        word if word == atoms::closed() => Gate::Closed,
-        word if word == atoms::open() => Gate::Open,
-        word if word == atoms::read_only() => Gate::ReadOnly,
-        word if word == atoms::removals() => Gate::Removals,
-        word if word == atoms::no_leader() => Gate::Leaderless,
-        _ => return Err(rustler::Error::BadArg),
-    };
+    let gate = gate_of(word).ok_or(rustler::Error::BadArg)?;
     // Without a lock: what waits in the queue may be dropped, and its clients learn of it.
     let group = of.the_group()?;
     match gate {
@@ -291,6 +284,18 @@ fn group_gate(of: Numbered, word: Atom, reason: &str, load: u64) -> NifResult<At
         }
     }
     Ok(atoms::ok())
+}
+
+/// The gate of this name.
+pub(crate) fn gate_of(word: Atom) -> Option<Gate> {
+    Some(match word {
+        word if word == atoms::closed() => Gate::Closed,
+        word if word == atoms::open() => Gate::Open,
+        word if word == atoms::read_only() => Gate::ReadOnly,
+        word if word == atoms::removals() => Gate::Removals,
+        word if word == atoms::no_leader() => Gate::Leaderless,
+        _ => return None,
+    })
 }
 
 /// `group_tick(Group) -> ok`: once a second. Has the log remove what has expired, and drops the

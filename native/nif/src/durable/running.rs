@@ -1,7 +1,7 @@
 //! The groups of this node. They outlive the Erlang processes that serve them.
 
 use crate::time::{self, clock_ms};
-use crate::{atoms, erts};
+use crate::{atoms, erts, guest};
 use parking_lot::{Mutex, RwLock};
 use rustler::{Decoder, LocalPid, NifResult, Term};
 use std::ops::Deref;
@@ -68,10 +68,12 @@ fn groups() -> impl Iterator<Item = (&'static LocalGroup, Arc<Group>)> {
     GROUPS.iter().filter_map(|local| Some((local, local.group()?)))
 }
 
-/// Where the durable databases live, if this node has a data directory.
+/// Where the durable databases live, if this node has a data directory or is a guest.
 pub(crate) fn homes() -> Option<Homes> {
-    let group = first().group()?;
-    Some(Homes::in_one(group as Arc<dyn Submit>))
+    match first().group() {
+        Some(group) => Some(Homes::in_one(group as Arc<dyn Submit>)),
+        None => guest::homes(),
+    }
 }
 
 /// What this node has of the group of a numbered database: of the first one while none runs.

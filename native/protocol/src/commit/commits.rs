@@ -1,5 +1,6 @@
 //! The commits of one connection.
 
+use super::away;
 use super::freshness::{Freshness, Wait};
 use super::level::ReadLevel;
 use super::log::{Log, Work};
@@ -7,8 +8,9 @@ use super::{NotDone, Ran};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use todana_command::{
     Access, Begun, Command, Context, Error, FORMAT_MIN, Inadmissible, LoggedWatch, NullReply,
-    Player, Reply, Status, Transaction, Watch, admit_logged_transaction, execute,
-    execute_lease_read, execute_slice, execute_transaction, is_transaction_logged, probable_units,
+    Player, Reply, Status, Tape, Transaction, Watch, admit_logged_transaction, execute,
+    execute_lease_read, execute_slice, execute_watched_transaction, is_transaction_logged,
+    probable_units, watch,
 };
 use todana_group::record::{put_command, put_command_within, put_read, put_transaction};
 use todana_group::{GroupNumber, Home, LONG_UNITS_MAX, Outcome};
@@ -44,6 +46,17 @@ struct Commit {
     work: Work,
     /// Bytes of the replies.
     tape_bytes: usize,
+    /// At a guest.
+    away: Option<Away>,
+}
+
+/// What a commit at a guest has beside.
+#[derive(Debug, Default)]
+struct Away {
+    /// Whether its records only read.
+    only_reads: bool,
+    /// The replies to the commands that the same request ran before them.
+    earlier: Tape,
 }
 
 #[derive(Debug)]
@@ -184,7 +197,10 @@ impl Commits {
     pub fn hand_over(&mut self) -> Option<Handover> {
         let commit = self.commit.as_mut().filter(|it| matches!(it.stage, Stage::Recording))?;
         commit.stage = Stage::Waiting;
-        let records = std::mem::take(&mut commit.records);
+        let mut records = std::mem::take(&mut commit.records);
+        if let (Some(away), Some(head)) = (&commit.away, records.first_mut()) {
+            *head = away::head(ReadLevel::ALL[usize::from(*head)], away.only_reads);
+        }
         let (count, format) = (commit.prints.len(), commit.format);
         let (group, units) = (commit.group, commit.work.queued());
         Some(Handover { group, records, count, format, units })
@@ -198,6 +214,7 @@ impl Commits {
         let group = self.commit.as_ref().map_or(GroupNumber::default(), |commit| commit.group);
         let (replies, tape_bytes) = match outcome {
             Outcome::Applied(tape) => {
+                let tape = self.behind_earlier(tape);
                 let bytes = tape.recorded_bytes();
                 self.freshness.prove(group);
                 (Replies::Tape(Player::new(tape)), bytes)
@@ -216,10 +233,26 @@ impl Commits {
         self.resume(Replies::None(why), 0);
     }
 
+    /// All replies of the present request: it is run again from its beginning.
+    fn behind_earlier(&mut self, tape: Tape) -> Tape {
+        let Some(away) = self.commit.as_mut().and_then(|commit| commit.away.as_mut()) else {
+            return tape;
+        };
+        away.earlier.append(tape);
+        away.earlier.clone()
+    }
+
     fn resume(&mut self, replies: Replies, tape_bytes: usize) {
         if let Some(commit) = &mut self.commit
             && matches!(commit.stage, Stage::Waiting)
         {
+            let replies = match (replies, &mut commit.away) {
+                (Replies::None(why), Some(away)) => {
+                    away.earlier.clear();
+                    Replies::None(if away.only_reads { NotDone::Unanswered } else { why })
+                }
+                (replies, _) => replies,
+            };
             commit.stage = Stage::Playing(replies, 0);
             commit.tape_bytes = tape_bytes;
         }
@@ -277,6 +310,9 @@ impl Commits {
             }
             return ran;
         }
+        if log.submit.is_away() {
+            return self.run_away(log, database, command, context, print, reply);
+        }
         match access {
             Access::Read if self.is_recording() => {
                 let put = |out: &mut Vec<u8>| {
@@ -325,6 +361,154 @@ impl Commits {
         })
     }
 
+    /// Records a command for a member, where this node has no records.
+    fn run_away<R: Reply>(
+        &mut self,
+        log: Log<'_>,
+        database: usize,
+        command: &Command<'_>,
+        context: Context,
+        print: u64,
+        reply: &mut R,
+    ) -> Ran<()> {
+        let only_reads = matches!(command.access(), Access::Read | Access::Walk);
+        let work = log.work(database, command);
+        if let Some(ran) = self.admit_away(log, only_reads, work, || command.only_removes()) {
+            return ran;
+        }
+        if !only_reads && let Err(why) = log.admit_format(command) {
+            return if self.is_recording() { Ran::Later } else { Ran::Refused(why) };
+        }
+        let database = match log.home(database, command) {
+            Home::Database(number) => number,
+            Home::Table(_) => database,
+        };
+        let put = |out: &mut Vec<u8>| {
+            away::put_command(out, database, command, context.value_bytes_max);
+            command.format()
+        };
+        match self.record_away(log, only_reads, context, print, work, put) {
+            true => {
+                log.remember_script(command);
+                Ran::Submitted
+            }
+            false if self.is_recording() => Ran::Later,
+            false => {
+                reply.error(Error::ValueTooLarge);
+                Ran::Done(())
+            }
+        }
+    }
+
+    /// The answer to a command for a member that cannot be recorded.
+    fn admit_away<T>(
+        &self,
+        log: Log<'_>,
+        only_reads: bool,
+        work: Work,
+        only_removes: impl Fn() -> bool,
+    ) -> Option<Ran<T>> {
+        if let Some(commit) = &self.commit
+            && matches!(commit.stage, Stage::Over)
+            && commit.away.as_ref().is_none_or(|away| away.earlier.is_empty())
+        {
+            // The request has gone on although there was no reply.
+            return Some(Ran::Refused(NotDone::Unanswered));
+        }
+        if !only_reads {
+            return self.admit_write(log, work, only_removes);
+        }
+        if self.is_recording() {
+            return (!self.may_join(log, work)).then_some(Ran::Later);
+        }
+        if self.freshness.is_wanted() {
+            return Some(Ran::Later);
+        }
+        match log.admit_read() {
+            Ok(()) if log.submit.has_room(work.queued()) => None,
+            Ok(()) if log.may_wait => Some(Ran::Later),
+            Ok(()) => Some(Ran::Refused(NotDone::Unanswered)),
+            Err(_) => Some(Ran::Refused(NotDone::Unanswered)),
+        }
+    }
+
+    /// Records what a member is to run.
+    fn record_away(
+        &mut self,
+        log: Log<'_>,
+        only_reads: bool,
+        context: Context,
+        print: u64,
+        work: Work,
+        put: impl FnOnce(&mut Vec<u8>) -> u8,
+    ) -> bool {
+        let level = self.freshness.level.unwrap_or(log.level);
+        // A request goes on behind the replies that it has.
+        let before = self.commit.take_if(|commit| matches!(commit.stage, Stage::Over));
+        let recorded = self.record_within(log, context, print, work, |records| {
+            if records.is_empty() {
+                records.push(level as u8);
+            }
+            put(records)
+        });
+        if let Some(commit) = &mut self.commit {
+            let away =
+                commit.away.get_or_insert_with(|| Away { only_reads: true, ..Away::default() });
+            away.only_reads &= only_reads;
+            if let Some(before) = before
+                && let Some(earlier) = before.away
+            {
+                away.earlier = earlier.earlier;
+                commit.now_ms = before.now_ms;
+                commit.prints.splice(0..0, before.prints);
+            }
+        } else {
+            self.commit = before;
+        }
+        recorded
+    }
+
+    /// Begins to watch a key of this node, for a guest.
+    pub fn watch(&mut self, log: Log<'_>, database: usize, key: &[u8]) -> Ran<Watch> {
+        if self.is_recording() {
+            return Ran::Later;
+        }
+        self.read(log, || watch(log.databases, database, key, log.now_ms))
+    }
+
+    /// Begins to watch a key of which this node has no record.
+    pub fn watch_away(&mut self, log: Log<'_>, database: usize, key: &[u8]) -> Ran<Watch> {
+        let mut hasher = DefaultHasher::new();
+        (database, key, "watch").hash(&mut hasher);
+        let print = hasher.finish() | 1;
+        if self.is_playing() {
+            let mut watch = None;
+            let played = self.play(log, print, |player| {
+                player.next_watch(|begun| watch = Some(Watch::elsewhere(begun)))
+            });
+            return match (played, watch) {
+                (Ran::Done(_), Some(watch)) => Ran::Done(watch),
+                (Ran::Done(_), None) => Ran::Refused(NotDone::Internal),
+                (Ran::Submitted, _) => Ran::Submitted,
+                (Ran::Later, _) => Ran::Later,
+                (Ran::Refused(why), _) => Ran::Refused(why),
+            };
+        }
+        let work = Work { units: 1, of_scripts: 0 };
+        if let Some(ran) = self.admit_away(log, true, work, || false) {
+            return ran;
+        }
+        let context = Context { now_ms: log.now_ms, value_bytes_max: key.len() };
+        let put = |out: &mut Vec<u8>| {
+            away::put_watch(out, database, key);
+            FORMAT_MIN
+        };
+        match self.record_away(log, true, context, print, work, put) {
+            true => Ran::Submitted,
+            false => Ran::Later,
+        }
+    }
+
     /// Runs a slice of a long command, see [`Store::run_slice`](crate::Store::run_slice).
     #[cold]
     pub fn run_slice<R: Reply>(
@@ -336,9 +520,12 @@ impl Commits {
         begun: Option<Begun>,
         reply: &mut R,
     ) -> Ran<Option<Begun>> {
+        let is_here = !log.submit.is_away() || !log.databases.is_durable(database);
         let is_executed = begun.is_some()
             || !log.concerns(database, command)
-            || !self.is_playing() && matches!(command.access(), Access::Read | Access::Walk);
+            || is_here
+                && !self.is_playing()
+                && matches!(command.access(), Access::Read | Access::Walk);
         if is_executed && !self.is_recording() {
             let databases = log.databases;
             let is_durable = databases.is_durable(database);
@@ -355,11 +542,13 @@ impl Commits {
         self.run(log, database, command, context, reply).map(|()| None)
     }
 
-    /// Runs a transaction, see [`Store::run_transaction`](crate::Store::run_transaction).
+    /// Runs a transaction, see [`Store::run_transaction`](crate::Store::run_transaction). `watched`
+    /// are further watches, which were begun for another node.
     pub fn run_transaction<R: Reply>(
         &mut self,
         log: Log<'_>,
         transaction: &Transaction<'_>,
+        watched: &[LoggedWatch<'_>],
         context: Context,
         reply: &mut R,
         each: impl FnMut(&mut R, usize),
@@ -381,6 +570,9 @@ impl Commits {
         }
         let is_durable = |(database, _): &(usize, Command<'_>)| log.databases.is_durable(*database);
         let is_durable = transaction.commands.iter().any(is_durable);
+        if is_durable && log.submit.is_away() {
+            return self.record_transaction_away(log, transaction, context, print);
+        }
         if is_durable && let Err(why) = log.admit_read() {
             return Ran::Refused(why);
         }
@@ -388,8 +580,17 @@ impl Commits {
         match is_transaction_logged(log.databases, transaction) {
             Ok(true) => {}
             Ok(false) => {
-                let execute =
-                    || execute_transaction(log.databases, transaction, reading, reply, each);
+                let databases = log.databases;
+                let execute = || {
+                    execute_watched_transaction(
+                        databases,
+                        transaction,
+                        watched,
+                        reading,
+                        reply,
+                        each,
+                    )
+                };
                 return if is_durable { self.read(log, execute) } else { Ran::Done(execute()) };
             }
             Err(why) => return Ran::Done(Err(why)),
@@ -417,9 +618,8 @@ impl Commits {
         {
             return Ran::Done(Err(why));
         }
-        let watches: Option<Vec<LoggedWatch<'_>>> =
-            transaction.watches.iter().map(Watch::logged).collect();
-        let Some(watches) = watches else { return Ran::Done(Ok(false)) };
+        let Some(mut watches) = logged(transaction.watches) else { return Ran::Done(Ok(false)) };
+        watches.extend_from_slice(watched);
         let put = |out: &mut Vec<u8>| {
             put_transaction(out, Home::Database(0), &watches, transaction.commands);
             let formats = transaction.commands.iter().map(|(_, command)| command.format());
@@ -427,6 +627,49 @@ impl Commits {
         };
         match self.record_within(log, context, print, work, put) {
             true => Ran::Submitted,
+            false => Ran::Done(Err(Inadmissible::TooMuchWork)),
+        }
+    }
+
+    /// Records a transaction for a member.
+    fn record_transaction_away(
+        &mut self,
+        log: Log<'_>,
+        transaction: &Transaction<'_>,
+        context: Context,
+        print: u64,
+    ) -> Ran<Result<bool, Inadmissible>> {
+        let is_other = |(database, _): &(usize, Command<'_>)| !log.databases.is_durable(*database);
+        let is_logged = is_transaction_logged(log.databases, transaction);
+        if is_logged == Ok(false) && transaction.commands.iter().any(is_other) {
+            return Ran::Done(Err(Inadmissible::DifferentDurability));
+        }
+        let only_reads = match is_logged {
+            Ok(writes) => !writes,
+            Err(why) => return Ran::Done(Err(why)),
+        };
+        let units = probable_units(transaction, log.databases, u64::MAX);
+        let work = Work { units, of_scripts: units };
+        let only_removes = || transaction.commands.iter().all(|(_, command)| command.never_adds());
+        if let Some(ran) = self.admit_away(log, only_reads, work, only_removes) {
+            return ran;
+        }
+        let admit_format = |(_, command): &(usize, Command<'_>)| log.admit_format(command);
+        if !only_reads && let Err(why) = transaction.commands.iter().try_for_each(admit_format) {
+            return Ran::Refused(why);
+        }
+        let Some(watches) = logged(transaction.watches) else { return Ran::Done(Ok(false)) };
+        let context = log.limit(context);
+        let put = |out: &mut Vec<u8>| {
+            let (commands, units) = (transaction.commands, transaction.other_units);
+            away::put_transaction(out, &watches, commands, units, context.value_bytes_max);
+            FORMAT_MIN
+        };
+        match self.record_away(log, only_reads, context, print, work, put) {
+            true => {
+                transaction.commands.iter().for_each(|(_, it)| log.remember_script(it));
+                Ran::Submitted
+            }
             false => Ran::Done(Err(Inadmissible::TooMuchWork)),
         }
     }
@@ -506,6 +749,7 @@ impl Commits {
                 prints: Vec::new(),
                 work: Work { units: 0, of_scripts: 0 },
                 tape_bytes: 0,
+                away: None,
             }),
         };
         let before = commit.records.len();
@@ -546,6 +790,7 @@ impl Commits {
             Replies::None(why) => Ran::Refused(log.refine(*why)),
             Replies::Tape(player) => match next(player) {
                 Some(Status::Internal) => Ran::Refused(NotDone::Internal),
+                Some(Status::Refused(reason)) => Ran::Refused(NotDone::of_number(reason)),
                 Some(status) => Ran::Done(status),
                 None => {
                     commit.stage = Stage::Broken;
@@ -558,6 +803,11 @@ impl Commits {
         }
         ran
     }
+}
+
+/// Watches as the log has them; `None` if one has failed already.
+fn logged(watches: &[Watch]) -> Option<Vec<LoggedWatch<'_>>> {
+    watches.iter().map(Watch::logged).collect()
 }
 
 /// A few bits of a command, by which its second run is recognised.

@@ -28,6 +28,8 @@ pub struct Log<'l> {
     pub clock_ms: u64,
     /// The time of the log at that moment ([`Submit::now_ms`]), by which records have expired.
     pub now_ms: u64,
+    /// Whether the commands are those of a guest. Databases in memory are each node's own.
+    pub of_guest: bool,
 }
 
 /// What a request probably takes where the log is applied, in units of work.
@@ -67,6 +69,7 @@ impl Log<'_> {
     pub(super) fn is_clear_of_all(&self, command: &Command<'_>) -> bool {
         matches!(command, Command::Database(DatabaseCommand::ClearAll { .. }))
             && self.databases.are_mixed()
+            && !self.of_guest
     }
 
     /// The home in which a command for this database has its records.
@@ -159,6 +162,15 @@ impl Log<'_> {
     pub(super) fn own_limit(&self, context: Context, command: &Command<'_>) -> Option<usize> {
         let limit = context.value_bytes_max;
         (limit < self.submit.value_bytes_max() && command.brings().builds()).then_some(limit)
+    }
+
+    /// A script that other nodes run is known by its name here, too. If it is none, they say so.
+    pub(super) fn remember_script(&self, command: &Command<'_>) {
+        if let Command::Script(ScriptCommand::Run(script)) = command
+            && let Some(interpreter) = self.databases.interpreter()
+        {
+            let _ = interpreter.load(script.source);
+        }
     }
 
     /// The context in which records of the log are read here.

@@ -29,12 +29,18 @@
 //! A read that is executed must see records that are new enough: [`ReadLevel`].
 //!
 //! A command on another database is executed, or waits behind a recorded one.
+//!
+//! A node without the records (a *guest*) records every command, for a member that runs them in the
+//! same way (`away.rs`). A request may need the reply to one command for the next one. Then it is
+//! run once more for each: the replies so far are played, and the next command is recorded.
 
+mod away;
 mod commits;
 mod freshness;
 mod level;
 mod log;
 
+pub(crate) use away::{Asked, Records};
 pub use commits::{Commits, Handover};
 pub use freshness::Wait;
 pub use level::ReadLevel;
@@ -90,4 +96,28 @@ pub enum NotDone {
     /// Its execution failed inside the server. Earlier commands of its transaction may have had
     /// their effects.
     Internal,
+    /// It changes nothing, and no member of the cluster has answered it.
+    Unanswered,
+}
+
+impl NotDone {
+    const ALL: [NotDone; 8] = [
+        NotDone::Loading,
+        NotDone::ReadOnly,
+        NotDone::Busy,
+        NotDone::OldMember,
+        NotDone::NoLeader,
+        NotDone::Unknown,
+        NotDone::Internal,
+        NotDone::Unanswered,
+    ];
+
+    /// The reason on a tape for another node ([`todana_command::Status::Refused`]).
+    pub(crate) fn number(self) -> u16 {
+        self as u16
+    }
+
+    pub(crate) fn of_number(number: u16) -> NotDone {
+        NotDone::ALL.get(usize::from(number)).copied().unwrap_or(NotDone::Internal)
+    }
 }

@@ -3,8 +3,8 @@
 use super::Clock;
 use crate::commit::{Commits, Log, NotDone, Ran, ReadLevel};
 use todana_command::{
-    Begun, Command, Context, Databases, Inadmissible, Reply, Transaction, execute, execute_slice,
-    execute_transaction,
+    Begun, Command, Context, Databases, Inadmissible, Reply, Transaction, Watch, execute,
+    execute_slice, execute_transaction,
 };
 
 /// The databases, and what the connection has in the log of the durable ones.
@@ -66,9 +66,28 @@ pub trait Store: Clock {
     ) -> Ran<Result<bool, Inadmissible>> {
         let database = transaction.commands.first().map_or(0, |(database, _)| *database);
         if let Some((log, commits)) = self.commits(database) {
-            return commits.run_transaction(log, transaction, context, reply, each);
+            return commits.run_transaction(log, transaction, &[], context, reply, each);
         }
         Ran::Done(execute_transaction(self.databases(), transaction, context, reply, each))
+    }
+    /// Whether the records of a database are on other nodes only.
+    fn is_away(&self, database: usize) -> bool {
+        self.log(database)
+            .is_some_and(|log| log.submit.is_away() && log.databases.is_durable(database))
+    }
+    /// Whether a database has no room for more.
+    fn is_full(&self, database: usize) -> bool {
+        match self.log(database) {
+            Some(log) if self.is_away(database) => log.submit.is_full(database),
+            _ => self.databases().table(database).is_full(),
+        }
+    }
+    /// Begins to watch a key of a database whose records are on other nodes.
+    fn watch_away(&mut self, database: usize, key: &[u8]) -> Ran<Watch> {
+        match self.commits(database) {
+            Some((log, commits)) => commits.watch_away(log, database, key),
+            None => Ran::Refused(NotDone::Internal),
+        }
     }
     /// Drops the replies of the log to the commands of the present request that it will not run any
     /// more, because one before them has failed. No other request may share their commit.

@@ -1,15 +1,16 @@
 //! A log without a disk: what is handed over is applied at once, or when a test wants it.
 
 use super::{FakeHost, Part};
-use crate::Handover;
+use crate::{Handover, Seat, Visits};
 use std::cell::Cell;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use todana_command::{DATABASES, Databases};
+use todana_command::{DATABASES, Databases, FORMAT_MAX};
 use todana_group::{
-    Applied, Deliver, Gate, Group, GroupOptions, Outcome, QUEUE_BYTES_MAX, Submission, Submit,
-    Ticket, Wake,
+    Applied, Deliver, Gate, Group, GroupOptions, Guest, Homes, Outcome, QUEUE_BYTES_MAX, SeatFacts,
+    Submission, Submit, Ticket, Wake, full_databases,
 };
+use todana_table::{Keyspace, Options, Table};
 
 /// What new hosts are.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -20,6 +21,8 @@ enum Kind {
     Durable,
     /// They are members of a group of three.
     Member,
+    /// They have no records, and are guests of a node that has.
+    Guest,
 }
 
 thread_local! {
@@ -41,6 +44,11 @@ pub fn with_durable_hosts<T>(test: impl FnOnce() -> T) -> T {
 /// needs a proof.
 pub fn with_member_hosts<T>(test: impl FnOnce() -> T) -> T {
     with(Kind::Member, test)
+}
+
+/// Calls a function that makes hosts that have no records: a seat runs their commands.
+pub fn with_guest_hosts<T>(test: impl FnOnce() -> T) -> T {
+    with(Kind::Guest, test)
 }
 
 fn with<T>(kind: Kind, test: impl FnOnce() -> T) -> T {
@@ -73,11 +81,86 @@ pub struct TestLog {
     pub group: Arc<Group>,
     /// The index of the last entry.
     index: Mutex<u64>,
+    away: Option<Away>,
+}
+
+/// What a host without records has: its log, and what its seat runs for it.
+#[derive(Debug)]
+pub(super) struct Away {
+    pub(super) guest: Arc<Guest>,
+    /// Its own databases, which stay empty.
+    pub(super) databases: Arc<Databases>,
+    visits: Mutex<Visits>,
+    outcomes: Arc<Outcomes>,
+}
+
+impl Away {
+    fn of(group: &Group, value_bytes_max: usize) -> Away {
+        let guest = Guest::new(Box::new(NobodyToWake), QUEUE_BYTES_MAX, value_bytes_max);
+        let facts = SeatFacts {
+            gate: Gate::Open,
+            value_bytes_max,
+            format: FORMAT_MAX,
+            now_ms: super::START_MS,
+            others: 0,
+        };
+        guest.set_seat(facts, "");
+        let empty = |number| {
+            let table = group.databases().table(number);
+            if !table.is_durable() {
+                return Arc::clone(table);
+            }
+            Arc::new(Table::new(Options {
+                shards: Some(16),
+                durable: true,
+                order: table.order(),
+                ..Options::default()
+            }))
+        };
+        let databases = Databases::new(std::array::from_fn(empty));
+        let outcomes = Arc::new(Outcomes::default());
+        let visits = Mutex::new(Visits::new((1, 1), outcomes.clone()));
+        Away { guest, databases: Arc::new(databases), visits, outcomes }
+    }
+
+    /// Sends everything that waits to the seat, and takes the answers.
+    fn converse(&self, log: &TestLog, time_ms: u64) {
+        let homes = Homes::in_one(log.group.clone());
+        let mut visits = self.visits.lock().unwrap();
+        while let Some(parcel) = self.guest.take() {
+            assert!(visits.receive(&parcel, time_ms), "a broken parcel");
+            while !visits.is_empty() {
+                let seat = Seat {
+                    homes: &homes,
+                    databases: log.group.databases(),
+                    clock_ms: time_ms,
+                    wall_ms: time_ms,
+                };
+                let mut answers = Vec::new();
+                visits.go_on(seat, true, || true, &mut answers);
+                log.apply_all(time_ms);
+                visits.settle(std::mem::take(&mut *self.outcomes.0.lock().unwrap()));
+                let full = full_databases(log.group.databases());
+                self.guest.answer(&answers, log.group.applied_index(), full);
+            }
+        }
+    }
+}
+
+/// Receives the outcomes of what a seat has handed over.
+#[derive(Debug, Default)]
+struct Outcomes(Mutex<Vec<(u64, Outcome)>>);
+
+impl Deliver for Outcomes {
+    fn deliver(&self, outcomes: Vec<(Ticket, Outcome)>) {
+        let outcomes = outcomes.into_iter().map(|(ticket, outcome)| (ticket.number, outcome));
+        self.0.lock().unwrap().extend(outcomes);
+    }
 }
 
 impl TestLog {
     /// The log of these databases, for values of some length; `None` if none is durable.
-    pub fn of(databases: &Arc<Databases>, value_bytes_max: usize) -> Option<TestLog> {
+    pub fn of<P: Part>(databases: &Arc<Databases>, value_bytes_max: usize) -> Option<TestLog> {
         if !(0..DATABASES).any(|number| databases.is_durable(number)) {
             return None;
         }
@@ -95,11 +178,23 @@ impl TestLog {
             group.set_others(Some(0));
         }
         group.set_gate(Gate::Open, "");
-        Some(TestLog { group, index: Mutex::default() })
+        let away = (KIND.get() == Kind::Guest).then(|| Away::of(&group, value_bytes_max));
+        away.iter().for_each(|away| P::prepare(&away.databases));
+        Some(TestLog { group, index: Mutex::default(), away })
     }
 
     pub(super) fn submit(&self) -> &dyn Submit {
-        &*self.group
+        match &self.away {
+            Some(away) => &*away.guest,
+            None => &*self.group,
+        }
+    }
+
+    /// What a host of these databases has, if it has no records.
+    pub(super) fn away(&self, databases: &Arc<Databases>) -> Option<&Away> {
+        // A test may have replaced them.
+        let is_of_log = Arc::ptr_eq(databases, self.group.databases());
+        self.away.as_ref().filter(|_| is_of_log)
     }
 
     /// Submits, and applies everything that waits.
@@ -108,7 +203,23 @@ impl TestLog {
         let Handover { records, count, format, units, .. } = handover;
         let ticket = Ticket { place: (0, 0), number: 1 };
         let deliver = collector.clone();
-        self.group.submit(&mut vec![Submission { records, count, format, units, ticket, deliver }]);
+        self.submit().submit(&mut vec![Submission {
+            records,
+            count,
+            format,
+            units,
+            ticket,
+            deliver,
+        }]);
+        match &self.away {
+            Some(away) => away.converse(self, time_ms),
+            None => self.apply_all(time_ms),
+        }
+        let outcome = collector.0.lock().unwrap().take();
+        outcome.expect("an outcome")
+    }
+
+    fn apply_all(&self, time_ms: u64) {
         while let Some(sealed) = self.group.take(0) {
             let mut index = self.index.lock().unwrap();
             *index += 1;
@@ -122,15 +233,17 @@ impl TestLog {
                 }
             }
         }
-        let outcome = collector.0.lock().unwrap().take();
-        outcome.expect("an outcome")
     }
 }
 
 impl<P: Part> FakeHost<P> {
     /// Opens or closes the gate of the log, as if the disk were full.
     pub fn set_gate(&self, gate: Gate) {
-        self.log.as_ref().expect("a log").group.set_gate(gate, "the disk is full");
+        let log = self.log.as_ref().expect("a log");
+        log.group.set_gate(gate, "the disk is full");
+        if let Some(away) = log.away(&self.databases) {
+            away.guest.set_gate(gate, "the disk is full");
+        }
     }
 
     /// What writes change, and nothing else: the records of each database, and the log.

@@ -373,7 +373,7 @@ fn what_joins_a_short_submission_does_not_take_its_room() {
 #[test]
 fn the_error_of_a_value_that_is_too_long_for_the_log_names_its_limit() {
     let mut peer = resp();
-    peer.host.log = TestLog::of(&peer.host.databases, 100);
+    peer.host.log = TestLog::of::<RespPart>(&peer.host.databases, 100);
     assert!(peer.host.limits.value_bytes_max > 1_000);
     let long = "x".repeat(1_000);
     let of_log = "-ERR string exceeds maximum allowed size of a durable database \

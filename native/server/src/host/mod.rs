@@ -145,7 +145,8 @@ impl<'a> TurnHost<'a> {
         let group = homes.of_database(database);
         let submit = homes.group(group);
         let level = self.client.read_level.unwrap_or(*read_level);
-        Some(Log { group, submit, databases, may_wait, level, clock_ms, now_ms })
+        let of_guest = false;
+        Some(Log { group, submit, databases, may_wait, level, clock_ms, now_ms, of_guest })
     }
 
     /// Ends the turn. Returns whether the session considers the client authenticated, and the parts

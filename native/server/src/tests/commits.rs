@@ -571,6 +571,7 @@ impl Part {
             level,
             clock_ms: 0,
             now_ms: self.now.wall_ms(),
+            of_guest: false,
         };
         let context = Context { now_ms: self.now.wall_ms(), value_bytes_max: usize::MAX };
         let set = Command::String(StringCommand::Set(Set::new(b"a", value)));

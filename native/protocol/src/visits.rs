@@ -1,0 +1,272 @@
+//! The submissions of a guest that this node runs now.
+
+use crate::commit::{Log, NotDone, ReadLevel, Wait};
+use crate::visit::{Step, Visit};
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+use todana_command::Databases;
+use todana_group::parcel::{self, Answer, Wanted};
+use todana_group::{Deliver, GroupNumber, Homes, Outcome, Submission, Ticket};
+
+/// After this time, a submission waits no longer: the guest has given up before.
+const WAIT_MS_MAX: u64 = 15_000;
+
+/// For how long a write may wait for room in the log.
+const ROOM_MS_MAX: u64 = 5_000;
+
+/// What this node runs submissions on.
+#[derive(Clone, Copy, Debug)]
+pub struct Seat<'s> {
+    /// The groups of this node.
+    pub homes: &'s Homes,
+    /// The databases.
+    pub databases: &'s Databases,
+    /// A clock that never goes back, in milliseconds.
+    pub clock_ms: u64,
+    /// The time of day, for a log that knows no time.
+    pub wall_ms: u64,
+}
+
+/// The submissions of a guest.
+pub struct Visits {
+    /// The place of their tickets: that of no other guest.
+    place: (u32, u32),
+    deliver: Arc<dyn Deliver>,
+    /// By the numbers of their tickets.
+    visits: HashMap<u64, Running>,
+    /// Those that can go on, by their tickets.
+    ready: VecDeque<u64>,
+    /// Those that wait for room in the log.
+    busy: Vec<u64>,
+    last_ticket: u64,
+}
+
+struct Running {
+    /// The guest's number.
+    number: u64,
+    task: Task,
+    begun_ms: u64,
+    /// Since when there has been no room for it.
+    busy_since_ms: Option<u64>,
+}
+
+enum Task {
+    Visit(Box<Visit>),
+    /// The guest waits for an entry of the log.
+    Entry(u64),
+}
+
+/// The work that is left at the end of a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// Nothing that this node could do now.
+    Nothing,
+    /// Submissions that need room in the log: go on a little later.
+    Busy,
+    /// Submissions that need time.
+    More,
+    /// The next one probably takes long: go on where that is permitted.
+    Long,
+}
+
+impl Visits {
+    /// None so far. Outcomes come back by [`Visits::settle`].
+    pub fn new(place: (u32, u32), deliver: Arc<dyn Deliver>) -> Visits {
+        Visits {
+            place,
+            deliver,
+            visits: HashMap::new(),
+            ready: VecDeque::new(),
+            busy: Vec::new(),
+            last_ticket: 0,
+        }
+    }
+
+    /// Whether the guest waits for nothing.
+    pub fn is_empty(&self) -> bool {
+        self.visits.is_empty()
+    }
+
+    /// Takes what a guest has sent. False if the bytes are broken.
+    pub fn receive(&mut self, parcel: &[u8], clock_ms: u64) -> bool {
+        let mut wanted = parcel::wanted(parcel);
+        wanted.by_ref().for_each(|(number, wanted)| {
+            let task = match wanted {
+                Wanted::Entry(index) => Task::Entry(index),
+                Wanted::Submission(bytes) => match Visit::new(bytes.to_vec()) {
+                    Some(visit) => Task::Visit(Box::new(visit)),
+                    None => return,
+                },
+            };
+            self.last_ticket += 1;
+            let running = Running { number, task, begun_ms: clock_ms, busy_since_ms: None };
+            self.visits.insert(self.last_ticket, running);
+            self.ready.push_back(self.last_ticket);
+        });
+        wanted.is_whole()
+    }
+
+    /// Takes the outcomes of what was handed over, by the numbers of the tickets.
+    pub fn settle(&mut self, outcomes: impl IntoIterator<Item = (u64, Outcome)>) {
+        for (ticket, outcome) in outcomes {
+            let Some(running) = self.visits.get_mut(&ticket) else { continue };
+            if let Task::Visit(visit) = &mut running.task {
+                visit.settle(outcome);
+            }
+            self.ready.push_back(ticket);
+        }
+    }
+
+    /// Runs submissions until `is_over`, and appends answers.
+    pub fn go_on(
+        &mut self,
+        seat: Seat<'_>,
+        may_take_long: bool,
+        mut is_over: impl FnMut() -> bool,
+        answers: &mut Vec<u8>,
+    ) -> Left {
+        self.ready.extend(self.busy.drain(..));
+        let mut handed_over: Vec<Submission> = Vec::new();
+        let mut is_long = false;
+        let mut turns = self.ready.len();
+        while turns > 0
+            && let Some(ticket) = self.ready.pop_front()
+        {
+            turns -= 1;
+            if !may_take_long && self.takes_long(ticket, seat.databases) {
+                self.ready.push_front(ticket);
+                is_long = true;
+                break;
+            }
+            self.run(ticket, seat, &mut is_over, &mut handed_over, answers);
+            if is_over() {
+                break;
+            }
+        }
+        if !handed_over.is_empty() {
+            seat.homes.group(GroupNumber::default()).submit(&mut handed_over);
+        }
+        match (self.ready.is_empty(), self.busy.is_empty()) {
+            (false, _) if is_long => Left::Long,
+            (false, _) => Left::More,
+            (true, false) => Left::Busy,
+            (true, true) => Left::Nothing,
+        }
+    }
+
+    fn takes_long(&self, ticket: u64, databases: &Databases) -> bool {
+        match self.visits.get(&ticket) {
+            Some(Running { task: Task::Visit(visit), .. }) => visit.takes_long(databases),
+            _ => false,
+        }
+    }
+
+    fn run(
+        &mut self,
+        ticket: u64,
+        seat: Seat<'_>,
+        is_over: &mut impl FnMut() -> bool,
+        handed_over: &mut Vec<Submission>,
+        answers: &mut Vec<u8>,
+    ) {
+        let Some(mut running) = self.visits.remove(&ticket) else { return };
+        let group = seat.homes.group(GroupNumber::default());
+        let visit = match &mut running.task {
+            Task::Visit(visit) => visit,
+            Task::Entry(index) if group.applied_index() >= *index => {
+                parcel::put_answer(answers, running.number, Answer::Fresh);
+                return;
+            }
+            Task::Entry(index) => {
+                let index = *index;
+                let (ticket, deliver) = self.insert(running);
+                return group.await_applied(index, ticket, deliver);
+            }
+        };
+        let may_wait = running
+            .busy_since_ms
+            .is_none_or(|since_ms| seat.clock_ms.saturating_sub(since_ms) < ROOM_MS_MAX);
+        let log = Log {
+            group: GroupNumber::default(),
+            submit: group,
+            databases: seat.databases,
+            may_wait,
+            level: ReadLevel::default(),
+            clock_ms: group.clock_ms(),
+            now_ms: group.now_ms().unwrap_or(seat.wall_ms),
+            of_guest: true,
+        };
+        match visit.go_on(log, is_over) {
+            Step::Answered(tape) => {
+                parcel::put_answer(answers, running.number, Answer::Applied(&tape));
+            }
+            Step::Commit(handover) => {
+                running.busy_since_ms = None;
+                let (ticket, deliver) = self.insert(running);
+                handed_over.push(Submission {
+                    records: handover.records,
+                    count: handover.count,
+                    format: handover.format,
+                    units: handover.units,
+                    ticket,
+                    deliver,
+                });
+            }
+            Step::Wait(number, wait) => {
+                let group = seat.homes.group(number);
+                let (ticket, deliver) = self.insert(running);
+                match wait {
+                    Wait::Proof => group.await_fresh(ticket, deliver),
+                    Wait::Applied { index, .. } => group.await_applied(index, ticket, deliver),
+                }
+            }
+            Step::Busy => {
+                running.busy_since_ms.get_or_insert(seat.clock_ms);
+                let (ticket, _) = self.insert(running);
+                self.busy.push(ticket.number);
+            }
+            Step::More => {
+                let (ticket, _) = self.insert(running);
+                self.ready.push_back(ticket.number);
+            }
+        }
+    }
+
+    /// Keeps a submission under a ticket that was never used.
+    fn insert(&mut self, running: Running) -> (Ticket, Arc<dyn Deliver>) {
+        self.last_ticket += 1;
+        self.visits.insert(self.last_ticket, running);
+        (Ticket { place: self.place, number: self.last_ticket }, Arc::clone(&self.deliver))
+    }
+
+    /// Ends the waits that have lasted too long. To be called about once a second.
+    pub fn end_waits(&mut self, seat: Seat<'_>, answers: &mut Vec<u8>) {
+        let is_late =
+            |running: &Running| seat.clock_ms.saturating_sub(running.begun_ms) >= WAIT_MS_MAX;
+        let late: Vec<u64> =
+            self.visits.iter().filter(|(_, it)| is_late(it)).map(|(ticket, _)| *ticket).collect();
+        for number in late {
+            let ticket = Ticket { place: self.place, number };
+            let is_withdrawn = seat.homes.groups().any(|group| group.withdraw(ticket));
+            let Some(running) = self.visits.get_mut(&number) else { continue };
+            match &mut running.task {
+                Task::Entry(_) => {
+                    parcel::put_answer(answers, running.number, Answer::Dropped);
+                    self.visits.remove(&number);
+                }
+                Task::Visit(visit) if visit.is_waiting() => {
+                    visit.give_up(if is_withdrawn { NotDone::Busy } else { NotDone::Unknown });
+                    self.ready.push_back(number);
+                }
+                Task::Visit(_) => {}
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Visits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Visits").field("running", &self.visits.len()).finish_non_exhaustive()
+    }
+}
