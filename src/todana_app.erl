@@ -12,9 +12,9 @@
 start(_Type, _Arguments) ->
     maybe
         ok ?= todana_release:engine(),
-        {ok, Options} ?= todana_config:embedded(),
-        ok ?= todana_release:check(Options),
-        {ok, Seed} ?= seed(Options),
+        {ok, Given} ?= todana_config:embedded(),
+        ok ?= todana_release:check(Given),
+        {ok, Options, Seed} ?= seed(Given),
         ok ?= todana_databases:set(Options, Seed),
         ok = limit_memory(Options),
         ok = todana_durable:configure(Options),
@@ -48,9 +48,16 @@ start(#{databases := Databases} = Options) ->
 %% that the databases do not fit is not made: a node that was to join would be
 %% taken for a member that was removed.
 -spec seed(todana_config:options()) ->
-    {ok, nil | non_neg_integer()} | {error, string()}.
-seed(#{data_dir := off}) ->
-    {ok, nil};
+    {ok, todana_config:options(), nil | non_neg_integer()} | {error, string()}.
+seed(#{no_replica := yes} = Options) ->
+    maybe
+        {ok, Visiting, Invitation} ?= todana_cluster_start:visit(Options),
+        #{seed := Seed, members := Members} = Invitation,
+        ok = todana_guest:open(Members),
+        {ok, Visiting, Seed}
+    end;
+seed(#{data_dir := off} = Options) ->
+    {ok, Options, nil};
 seed(#{
     data_dir := DataDir, durability := Durability, databases := Databases
 } = Options) ->
@@ -64,7 +71,7 @@ seed(#{
             todana_cluster_start:notes(Origin, Options)
         ),
         ok ?= todana_named_databases:check(Opened, Databases),
-        {ok, Seed}
+        {ok, Options, Seed}
     end.
 
 %% Always sets the limit: the databases outlive the application, and so would
@@ -87,5 +94,6 @@ prep_stop(State) ->
 stop(_State) ->
     ok = todana_name_scopes:stop(),
     ok = todana_name_cache:close(),
+    ok = todana_guest:leave(),
     ok = todana_data_dir_open:close(),
     todana_pid_file:remove().

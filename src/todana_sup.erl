@@ -9,6 +9,7 @@
 %%     |- todana_flight_1..8    choose the process that computes a missing key
 %%     |- todana_name_watcher_1..8  free the names of processes that end
 %%     |- todana_durable_sup    the log of durable databases, with `data_dir'
+%%     |- todana_guest          the link to a member, with `no_replica'
 %%     |- todana_session_leader, todana_name_cache, todana_scope_session,
 %%     |  todana_scope_monitor, todana_claim_watcher_1..8
 %%     |                        names and groups of cluster scopes, with
@@ -61,7 +62,7 @@ init(Options) ->
             start => {todana_sweeper, start_link, [IntervalMs]}
         }
         | lists:append([
-            flights(), name_watchers(), durable(Options),
+            flights(), name_watchers(), durable(Options), guest(Options),
             cluster_names(Options), listener(Options), http(Options),
             log_events(), control(Options)
         ])
@@ -103,6 +104,13 @@ durable(Options) ->
             type => supervisor
         }
     ].
+
+%% A node without a log of its own has its link to those that have it.
+-spec guest(todana_config:options()) -> [supervisor:child_spec()].
+guest(#{no_replica := yes}) ->
+    [#{id => todana_guest, start => {todana_guest, start_link, []}}];
+guest(_Options) ->
+    [].
 
 %% Behind the log, which they write.
 -spec cluster_names(todana_config:options()) -> [supervisor:child_spec()].

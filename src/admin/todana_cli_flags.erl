@@ -46,7 +46,8 @@ flags(["--" ++ Flag | Rest], Flags) ->
         case {string:split(Flag, "="), Rest} of
             {[N, V], _} -> {N, V, Rest};
             {[N], _} when
-                N =:= "cluster-create"; N =:= "cluster-accept-older"
+                N =:= "cluster-create"; N =:= "cluster-accept-older";
+                N =:= "no-replica"
             ->
                 {N, "yes", Rest};
             {[N], [V | Rest1]} -> {N, V, Rest1};

@@ -39,6 +39,13 @@ of_group(Group, BoundMs) ->
 -spec of_node(todana_config:options()) -> [supervisor:child_spec()].
 of_node(Options) ->
     [
+        #{
+            id => todana_seats,
+            start => {todana_seats, start_link, [
+                {todana_seat, start_link, []}
+            ]},
+            type => supervisor
+        },
         #{id => todana_spread, start => {todana_spread, start_link, []}}
      | [
             #{id => Name, start => {Name, start_link, [Options]}}

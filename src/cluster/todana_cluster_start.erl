@@ -5,7 +5,8 @@
 -module(todana_cluster_start).
 -moduledoc false.
 
--export([prepare/1, check/1, is_joining/0, notes/2, cookie_note/1]).
+-export([prepare/1, visit/1, check/1, is_joining/0, notes/2]).
+-export([cookie_note/1]).
 %% A process
 -export([ask_and_exit/3]).
 
@@ -45,6 +46,44 @@ prepare(#{data_dir := DataDir} = Options) ->
     else
         {error, Sentence} ->
             {error, unicode:characters_to_list(Sentence)}
+    end.
+
+-doc """
+For a node without a replica: starts the distribution, and asks the cluster. The
+result has the databases of the members among the options.
+""".
+-spec visit(todana_config:options()) ->
+    {ok, todana_config:options(), todana_seat:invitation()}
+    | {error, string()}.
+visit(#{cluster_join := Peer} = Options) ->
+    maybe
+        ok ?= todana_distribution:check_join(none, Options),
+        ok ?= name(maps:get(node, Options), Options),
+        {ok, Invitation} ?= asked(Peer, fun ask_to_visit/1),
+        #{databases := Theirs} = Invitation,
+        {ok, Databases} ?= fitting(maps:get(databases, Options), Theirs),
+        {ok, Options#{databases := Databases}, Invitation}
+    else
+        {error, Sentence} ->
+            {error, unicode:characters_to_list(Sentence)}
+    end.
+
+%% A node that names its databases names those of the members.
+-spec fitting(Own, Theirs) -> {ok, Theirs} | {error, iodata()} when
+    Own :: [todana_kyoto_database:database()],
+    Theirs :: [todana_kyoto_database:database()].
+fitting(Own, Theirs) ->
+    Natives = fun(Databases) ->
+        {[todana_kyoto_database:native(D) || D <- Databases],
+         todana_named_databases:durable(Databases)}
+    end,
+    {ok, Default} = todana_option_type:parse(databases, ":"),
+    case Own =:= Default orelse Natives(Own) =:= Natives(Theirs) of
+        true -> {ok, Theirs};
+        false -> {error, ["databases: the members of the cluster have other "
+                          "ones: ", todana_option_type:format(
+                              databases, Theirs
+                          )]}
     end.
 
 -doc "Whether a start would refuse these options, as far as a file can say.".
@@ -362,9 +401,20 @@ origin({ok, _}, #{data_dir := DataDir, cluster_join := Peer}) ->
              "be merged with that of ", atom_to_list(Peer), ": join with an "
              "empty directory"]};
 origin(none, #{cluster_join := Peer, durability := Durability}) ->
+    maybe
+        {ok, Facts} ?= asked(Peer, fun(P) -> ask_to_join(P, Durability) end),
+        {ok, {join, Facts}}
+    end.
+
+-type answer() :: {ok, map()} | {later, iodata()} | {error, iodata()}.
+
+%% What the peer answers, which may come later.
+-spec asked(node(), fun((node()) -> answer())) ->
+    {ok, map()} | {error, iodata()}.
+asked(Peer, Ask) ->
     true = register(?JOINING, self()),
     try
-        ask(Peer, Durability, deadline(?JOIN_TIMEOUT_MS), {"", 0})
+        ask(Peer, Ask, deadline(?JOIN_TIMEOUT_MS), {"", 0})
     after
         unregister(?JOINING)
     end.
@@ -422,18 +472,17 @@ deadline(TimeoutMs) -> erlang:monotonic_time(millisecond) + TimeoutMs.
 %% The nodes of a cluster are often started at once, so the peer may come later.
 %% Each reason to wait is said at once, and again after a while.
 -spec ask(
-    node(), todana_data_dir:durability(), integer(),
-    Said :: {iodata(), AtMs :: integer()}
-) -> {ok, todana_data_dir:origin()} | {error, iodata()}.
-ask(Peer, Durability, DeadlineMs, Said) ->
-    case ask_once(Peer, Durability) of
+    node(), fun((node()) -> answer()), integer(), Said :: {iodata(), integer()}
+) -> {ok, map()} | {error, iodata()}.
+ask(Peer, Ask, DeadlineMs, Said) ->
+    case ask_once(Peer, Ask) of
         {later, Sentence} ->
             NowMs = erlang:monotonic_time(millisecond),
             case NowMs < DeadlineMs of
                 true ->
                     Next = say(Sentence, DeadlineMs - NowMs, NowMs, Said),
                     timer:sleep(?JOIN_PAUSE_MS),
-                    ask(Peer, Durability, DeadlineMs, Next);
+                    ask(Peer, Ask, DeadlineMs, Next);
                 false ->
                     {error, ["cluster_join: ", Sentence, ", for ",
                              integer_to_list(?JOIN_TIMEOUT_MS div 1_000),
@@ -442,7 +491,7 @@ ask(Peer, Durability, DeadlineMs, Said) ->
         {error, Sentence} ->
             {error, ["cluster_join: ", Sentence]};
         {ok, Facts} ->
-            {ok, {join, Facts}}
+            {ok, Facts}
     end.
 
 -spec say(iodata(), integer(), integer(), {iodata(), integer()}) ->
@@ -456,26 +505,34 @@ say(Sentence, LeftMs, NowMs, _Said) ->
                   [LeftMs div 1_000, Sentence]),
     {Sentence, NowMs}.
 
--spec ask_once(node(), todana_data_dir:durability()) ->
-    {ok, map()} | {later, iodata()} | {error, iodata()}.
-ask_once(Peer, Durability) ->
+-spec ask_once(node(), fun((node()) -> answer())) -> answer().
+ask_once(Peer, Ask) ->
     case todana_distribution:connect(Peer) of
         ok ->
-            Facts = #{
-                node => node(), durability => Durability,
-                version => todana_admission:version(),
-                time_ms => erlang:system_time(millisecond),
-                format => todana_formats:newest()
-            },
             try
-                erpc:call(Peer, todana_admission, invite, [Facts], 10_000)
+                Ask(Peer)
             catch
                 error:{exception, undef, _} ->
-                    {error, [atom_to_list(Peer), " does not run Todana, or a "
-                             "version without clusters"]};
+                    {error, [atom_to_list(Peer), " does not run Todana, or an "
+                             "older version of it"]};
                 _:_ ->
                     {later, [atom_to_list(Peer), " does not answer"]}
             end;
         {error, {_, Sentence}} ->
             {later, Sentence}
     end.
+
+-spec ask_to_join(node(), todana_data_dir:durability()) -> answer().
+ask_to_join(Peer, Durability) ->
+    Facts = #{
+        node => node(), durability => Durability,
+        version => todana_admission:version(),
+        time_ms => erlang:system_time(millisecond),
+        format => todana_formats:newest()
+    },
+    erpc:call(Peer, todana_admission, invite, [Facts], 10_000).
+
+-spec ask_to_visit(node()) -> answer().
+ask_to_visit(Peer) ->
+    Question = [node(), todana_nif:guest_wire()],
+    erpc:call(Peer, todana_seat, invite, Question, 10_000).

@@ -75,6 +75,14 @@ without_data_dir(#{
                 [Text]
             ))
     end;
+without_data_dir(#{
+    data_dir := {off, _}, no_replica := {yes, _}, cluster_join := {off, _}
+}) ->
+    throw("no_replica: name a member of the cluster by cluster_join");
+without_data_dir(#{
+    data_dir := {off, _}, no_replica := {yes, _}, cluster_create := {no, _}
+}) ->
+    ok;
 without_data_dir(#{data_dir := {off, _}} = Loaded) ->
     case [
         Name
@@ -88,6 +96,9 @@ without_data_dir(#{data_dir := {off, _}} = Loaded) ->
             "data_dir", [Name]
         ))
     end;
+without_data_dir(#{no_replica := {yes, _}, data_dir := {_Directory, _}}) ->
+    throw("no_replica: a node without a replica has no records, and so no "
+          "data_dir: leave out one of the two");
 without_data_dir(_Loaded) ->
     ok.
 

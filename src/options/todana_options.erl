@@ -191,6 +191,11 @@ cluster() ->
             "A node of the cluster that this node joins with an empty data "
             "directory. The option has no effect if the directory belongs to a "
             "cluster already."),
+        row(G, no_replica, {choice, [no, yes]}, "no",
+            "With `yes`, this node is a guest of the cluster of "
+            "`cluster_join`: it serves clients and has the Erlang API, and the "
+            "members have the records. It has no `data_dir`. The databases are "
+            "those of the members."),
         row(G, cluster_accept_older, {choice, [no, yes]}, "no",
             "With `yes`, this start accepts that the data directory of a "
             "member is older than what the other members know it to have "

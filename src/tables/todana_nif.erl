@@ -146,7 +146,24 @@
     group_digest/1,
     group_digest_next/1,
     snapshot_verify_header/1,
-    snapshot_verify/1
+    snapshot_verify/1,
+    guest_wire/0,
+    guest_open/0,
+    guest_close/0,
+    guest_attach/1,
+    guest_seat/3,
+    guest_lose_seat/0,
+    guest_shut/1,
+    guest_take/0,
+    guest_answer/3,
+    guest_answer_dirty/3,
+    guest_info/0,
+    seat_open/0,
+    seat_receive/2,
+    seat_go_on/1,
+    seat_go_on_dirty/1,
+    seat_tick/1,
+    seat_facts/0
 ]).
 
 -on_load(load/0).
@@ -815,3 +832,89 @@ snapshot_verify_header(_) -> erlang:nif_error(not_loaded).
 -spec snapshot_verify(Path :: binary()) -> verdict().
 snapshot_verify(_) -> erlang:nif_error(not_loaded).
 
+%% --------------------------------------------------------------- guests ---
+
+-doc "The version of what a guest and its seat send each other.".
+-spec guest_wire() -> pos_integer().
+guest_wire() -> erlang:nif_error(not_loaded).
+
+-spec guest_open() -> ok.
+guest_open() -> erlang:nif_error(not_loaded).
+
+-spec guest_close() -> ok.
+guest_close() -> erlang:nif_error(not_loaded).
+
+-spec guest_attach(pid()) -> ok.
+guest_attach(_) -> erlang:nif_error(not_loaded).
+
+-spec guest_seat(atom(), #{atom() => non_neg_integer()}, Reason :: binary()) ->
+    ok.
+guest_seat(_, _, _) -> erlang:nif_error(not_loaded).
+
+-spec guest_lose_seat() -> ok.
+guest_lose_seat() -> erlang:nif_error(not_loaded).
+
+-spec guest_shut(Reason :: binary()) -> ok.
+guest_shut(_) -> erlang:nif_error(not_loaded).
+
+-spec guest_take() -> {ok, Parcel :: binary()} | empty.
+guest_take() -> erlang:nif_error(not_loaded).
+
+-spec guest_answer(
+    Answers :: binary(), Index :: non_neg_integer(), Full :: 0..65_535
+) -> ok | dirty.
+guest_answer(_, _, _) -> erlang:nif_error(not_loaded).
+
+-spec guest_answer_dirty(
+    Answers :: binary(), Index :: non_neg_integer(), Full :: 0..65_535
+) -> ok.
+guest_answer_dirty(_, _, _) -> erlang:nif_error(not_loaded).
+
+-spec guest_info() ->
+    {
+        open | read_only | closed,
+        QueueBytes :: non_neg_integer(),
+        Sent :: non_neg_integer()
+    }.
+guest_info() -> erlang:nif_error(not_loaded).
+
+-spec seat_open() -> reference().
+seat_open() -> erlang:nif_error(not_loaded).
+
+-spec seat_receive(reference(), Parcel :: binary()) -> boolean().
+seat_receive(_, _) -> erlang:nif_error(not_loaded).
+
+-spec seat_go_on(reference()) ->
+    {
+        nothing | busy | more | long,
+        Answers :: binary(),
+        Index :: non_neg_integer(),
+        Full :: 0..65_535
+    }.
+seat_go_on(_) -> erlang:nif_error(not_loaded).
+
+-spec seat_go_on_dirty(reference()) ->
+    {
+        nothing | busy | more | long,
+        Answers :: binary(),
+        Index :: non_neg_integer(),
+        Full :: 0..65_535
+    }.
+seat_go_on_dirty(_) -> erlang:nif_error(not_loaded).
+
+-spec seat_tick(reference()) ->
+    {
+        ok,
+        Answers :: binary(),
+        Index :: non_neg_integer(),
+        Full :: 0..65_535
+    }.
+seat_tick(_) -> erlang:nif_error(not_loaded).
+
+-spec seat_facts() ->
+    {
+        open | read_only | removals | no_leader | closed,
+        #{atom() => non_neg_integer()},
+        Reason :: binary()
+    }.
+seat_facts() -> erlang:nif_error(not_loaded).

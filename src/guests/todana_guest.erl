@@ -1,0 +1,291 @@
+%% The link of a guest to its seat: the member that runs what the clients of
+%% this node ask for.
+%%
+%%     event loops -> queue (native) -> this process -> `todana_seat', a member
+%%     event loops <- answers          <- this process <-
+%%
+%% One member at a time is the seat. If it ends, refuses, or says nothing for
+%% two seconds, the next one is asked. Reads that were on their way are sent
+%% again; the outcome of writes is unknown. Others wait for two seconds; then
+%% nothing is read or written until a member answers.
+%%
+%% Members are asked by a process of its own, since one that does not answer
+%% must not keep this one from its clients.
+-module(todana_guest).
+-moduledoc false.
+-behaviour(gen_server).
+
+-export([open/1, start_link/0, seat/0, members/0, info/0, is_guest/0]).
+-export([leave/0]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+%% A process
+-export([ask_and_exit/2]).
+
+-export_type([welcome/0, facts/0]).
+
+%% What a member says to a guest that comes.
+-type welcome() :: #{
+    seat := pid(),
+    facts := facts(),
+    members := [node()]
+}.
+-type facts() ::
+    {Gate :: atom(), #{atom() => non_neg_integer()}, Reason :: binary()}.
+
+-record(state, {
+    %% In the order in which they are asked.
+    members :: [node()],
+    seat = none :: none | {pid(), reference()},
+    %% The process that asks a member, and that member.
+    asking = none :: none | {pid(), reference(), node()},
+    %% When the seat has spoken, or when it was lost.
+    since_ms :: integer(),
+    %% Whether the clients know that there is none.
+    is_shut = false :: boolean(),
+    %% Why the last member that was asked is no seat.
+    why = "no member answers" :: unicode:chardata()
+}).
+
+-define(SILENT_MS, 2_000).
+-define(BEAT_MS, 1_000).
+-define(RETRY_MS, 250).
+-define(ASK_TIMEOUT_MS, 2_000).
+-define(SEAT, {?MODULE, seat}).
+-define(MEMBERS, {?MODULE, members}).
+
+-doc "This node is a guest of these members from now on.".
+-spec open([node()]) -> ok.
+open(Members) ->
+    ok = persistent_term:put(?SEAT, none),
+    ok = persistent_term:put(?MEMBERS, lists:sort(Members)),
+    todana_nif:guest_open().
+
+-spec start_link() -> gen_server:start_ret().
+start_link() ->
+    gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
+
+-doc "Whether this node is a guest.".
+-spec is_guest() -> boolean().
+is_guest() -> persistent_term:get(?SEAT, no) =/= no.
+
+-doc "The member that is the seat now; `none` also if this node is no guest.".
+-spec seat() -> node() | none.
+seat() ->
+    case persistent_term:get(?SEAT, none) of
+        no -> none;
+        Seat -> Seat
+    end.
+
+-doc "The members of the cluster of which this node is a guest.".
+-spec members() -> [node()].
+members() -> persistent_term:get(?MEMBERS, []).
+
+-doc "What `status` says about this guest.".
+-spec info() -> #{atom() => term()}.
+info() ->
+    {Gate, QueueBytes, Sent} = todana_nif:guest_info(),
+    #{
+        seat => seat(), members => members(), gate => Gate,
+        queue_bytes => QueueBytes, in_flight => Sent
+    }.
+
+-doc "This node is a guest no more, when the application has stopped.".
+-spec leave() -> ok.
+leave() ->
+    _ = persistent_term:erase(?SEAT),
+    _ = persistent_term:erase(?MEMBERS),
+    todana_nif:guest_close().
+
+-spec init([]) -> {ok, #state{}}.
+init([]) ->
+    process_flag(trap_exit, true),
+    ok = persistent_term:put(?SEAT, none),
+    ok = todana_nif:guest_attach(self()),
+    ok = later(beat, ?BEAT_MS),
+    {ok, ask(#state{members = shuffled(members()), since_ms = now_ms()})}.
+
+%% So that the guests of a cluster have different seats.
+-spec shuffled([node()]) -> [node()].
+shuffled(Members) ->
+    Drawn = [{erlang:phash2({M, node()}), M} || M <- Members],
+    [M || {_, M} <- lists:sort(Drawn)].
+
+-spec handle_call(term(), gen_server:from(), #state{}) ->
+    {reply, {error, unknown_call}, #state{}}.
+handle_call(_Request, _From, State) ->
+    {reply, {error, unknown_call}, State}.
+
+-spec handle_cast(term(), #state{}) -> {noreply, #state{}}.
+handle_cast(_Message, State) ->
+    {noreply, State}.
+
+-spec handle_info(term(), #state{}) -> {noreply, #state{}}.
+handle_info(todana_ready, State) ->
+    ok = send(State),
+    {noreply, State};
+handle_info(
+    {todana_answers, Pid, Answers, Index, Full}, #state{seat = {Pid, _}} = State
+) ->
+    ok = answer(Answers, Index, Full),
+    {noreply, State};
+handle_info(
+    {todana_seat, Pid, Facts, Members}, #state{seat = {Pid, _}} = State
+) ->
+    {noreply, spoken(Facts, Members, State)};
+handle_info(
+    {'DOWN', Monitor, process, _, _}, #state{seat = {_, Monitor}} = State
+) ->
+    {noreply, lost("it has ended", State)};
+handle_info(
+    {'DOWN', Monitor, process, _, Answer},
+    #state{asking = {_, Monitor, Member}} = State
+) ->
+    {noreply, asked(Member, Answer, State#state{asking = none})};
+handle_info(beat, State) ->
+    ok = later(beat, ?BEAT_MS),
+    {noreply, beat(State)};
+handle_info(ask, State) ->
+    {noreply, ask(State)};
+handle_info(_Message, State) ->
+    {noreply, State}.
+
+-spec terminate(term(), #state{}) -> ok.
+terminate(_Reason, #state{}) ->
+    ok = persistent_term:put(?SEAT, none).
+
+%% Everything that waits.
+-spec send(#state{}) -> ok.
+send(#state{seat = none}) ->
+    ok;
+send(#state{seat = {Pid, _}} = State) ->
+    case todana_nif:guest_take() of
+        {ok, Parcel} ->
+            Pid ! {todana_parcel, Parcel},
+            send(State);
+        empty ->
+            ok
+    end.
+
+-spec answer(binary(), non_neg_integer(), non_neg_integer()) -> ok.
+answer(Answers, Index, Full) ->
+    case todana_nif:guest_answer(Answers, Index, Full) of
+        ok -> ok;
+        dirty -> todana_nif:guest_answer_dirty(Answers, Index, Full)
+    end.
+
+-spec beat(#state{}) -> #state{}.
+beat(#state{seat = {Pid, _}, since_ms = SinceMs} = State) ->
+    case now_ms() - SinceMs > ?SILENT_MS of
+        true ->
+            lost("it has said nothing for two seconds", State);
+        false ->
+            Pid ! {ping, self()},
+            State
+    end;
+beat(#state{seat = none, is_shut = false, since_ms = SinceMs} = State) ->
+    case now_ms() - SinceMs > ?SILENT_MS of
+        true -> shut(State);
+        false -> State
+    end;
+beat(State) ->
+    State.
+
+%% The clients get errors from now on.
+-spec shut(#state{}) -> #state{}.
+shut(#state{why = Why} = State) ->
+    logger:warning(
+        "todana: this guest reaches no member that serves: ~ts", [Why]
+    ),
+    ok = todana_nif:guest_shut(text(["no member of the cluster serves this "
+                                     "guest: ", Why])),
+    State#state{is_shut = true}.
+
+-spec lost(unicode:chardata(), #state{}) -> #state{}.
+lost(Why, #state{seat = {Pid, Monitor}} = State) ->
+    true = demonitor(Monitor, [flush]),
+    logger:notice("todana: ~s is the seat of this guest no more: ~ts", [
+        node(Pid), Why
+    ]),
+    Pid ! {leave, self()},
+    ok = persistent_term:put(?SEAT, none),
+    ok = todana_nif:guest_lose_seat(),
+    ask(next(State#state{
+        seat = none, since_ms = now_ms(), why = [atom_to_list(node(Pid)), ": ",
+                                                 Why]
+    })).
+
+%% The one that was asked or lost is the last one from now on.
+-spec next(#state{}) -> #state{}.
+next(#state{members = [First | Others]} = State) ->
+    State#state{members = Others ++ [First]};
+next(State) ->
+    State.
+
+-spec ask(#state{}) -> #state{}.
+ask(#state{seat = none, asking = none, members = [Member | _]} = State) ->
+    {Pid, Monitor} = spawn_monitor(?MODULE, ask_and_exit, [Member, self()]),
+    State#state{asking = {Pid, Monitor, Member}};
+ask(State) ->
+    State.
+
+-doc false.
+-spec ask_and_exit(node(), pid()) -> no_return().
+ask_and_exit(Member, Link) ->
+    Question = [node(), Link, todana_nif:guest_wire()],
+    exit(
+        try
+            erpc:call(Member, todana_seat, visit, Question, ?ASK_TIMEOUT_MS)
+        catch
+            error:{exception, undef, _} ->
+                {error, "its version of Todana has no guests"};
+            _:_ ->
+                {error, "it does not answer"}
+        end
+    ).
+
+-spec asked(node(), term(), #state{}) -> #state{}.
+asked(_Member, {ok, #{seat := Pid, facts := Facts, members := M}}, State) ->
+    Monitor = monitor(process, Pid),
+    logger:notice("todana: ~s is the seat of this guest", [node(Pid)]),
+    New = spoken(Facts, M, State#state{seat = {Pid, Monitor}}),
+    ok = persistent_term:put(?SEAT, node(Pid)),
+    New;
+asked(Member, {_Error, Sentence}, State) ->
+    New = next(State#state{why = [atom_to_list(Member), ": ", Sentence]}),
+    ok = later(ask, ?RETRY_MS),
+    New;
+asked(Member, _Exit, State) ->
+    asked(Member, {error, "it does not answer"}, State).
+
+%% The seat says what it is. A seat that serves nothing is none.
+-spec spoken(facts(), [node()], #state{}) -> #state{}.
+spoken({closed, _, Reason}, _Members, State) ->
+    lost(Reason, State);
+spoken({Gate, Facts, Reason}, Members, State) ->
+    ok = todana_nif:guest_seat(Gate, Facts, Reason),
+    New = noted(Members, State#state{since_ms = now_ms(), is_shut = false}),
+    ok = send(New),
+    New.
+
+%% The members of the cluster change.
+-spec noted([node()], #state{}) -> #state{}.
+noted(Members, #state{members = Known} = State) ->
+    case lists:sort(Members) =:= lists:sort(Known) of
+        true ->
+            State;
+        false ->
+            ok = persistent_term:put(?MEMBERS, lists:sort(Members)),
+            Kept = [M || M <- Known, lists:member(M, Members)],
+            State#state{members = Kept ++ shuffled(Members -- Kept)}
+    end.
+
+-spec later(beat | ask, pos_integer()) -> ok.
+later(Message, Ms) ->
+    _ = erlang:send_after(Ms, self(), Message),
+    ok.
+
+-spec text(unicode:chardata()) -> binary().
+text(Chars) -> unicode:characters_to_binary(Chars).
+
+-spec now_ms() -> integer().
+now_ms() -> erlang:monotonic_time(millisecond).
