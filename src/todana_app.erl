@@ -35,6 +35,7 @@ start(#{databases := Databases} = Options) ->
         {ok, Supervisor} ->
             ok = todana_kyoto_database:log_remarks(Databases),
             ok = todana_topology:note(),
+            ok = await_seat(Options),
             {ok, Supervisor};
         {error, Reason} ->
             ok = todana_data_dir_open:close(),
@@ -43,6 +44,11 @@ start(#{databases := Databases} = Options) ->
                 error -> {error, Reason}
             end
     end.
+
+%% The clients of a guest find the records when it has started.
+-spec await_seat(todana_config:options()) -> ok.
+await_seat(#{no_replica := yes}) -> todana_guest:await_seat();
+await_seat(_Options) -> ok.
 
 %% The seed of the durable tables, which is in the data directory. A directory
 %% that the databases do not fit is not made: a node that was to join would be

@@ -9,7 +9,8 @@
 %%     |- todana_flight_1..8    choose the process that computes a missing key
 %%     |- todana_name_watcher_1..8  free the names of processes that end
 %%     |- todana_durable_sup    the log of durable databases, with `data_dir'
-%%     |- todana_guest          the link to a member, with `no_replica'
+%%     |- todana_guest, todana_away_events
+%%     |                        the link to a member, with `no_replica'
 %%     |- todana_session_leader, todana_name_cache, todana_scope_session,
 %%     |  todana_scope_monitor, todana_claim_watcher_1..8
 %%     |                        names and groups of cluster scopes, with
@@ -108,21 +109,26 @@ durable(Options) ->
 %% A node without a log of its own has its link to those that have it.
 -spec guest(todana_config:options()) -> [supervisor:child_spec()].
 guest(#{no_replica := yes}) ->
-    [#{id => todana_guest, start => {todana_guest, start_link, []}}];
+    [
+        #{id => Name, start => {Name, start_link, []}}
+     || Name <- [todana_guest, todana_away_events]
+    ];
 guest(_Options) ->
     [].
 
 %% Behind the log, which they write.
 -spec cluster_names(todana_config:options()) -> [supervisor:child_spec()].
-cluster_names(#{data_dir := off}) ->
+cluster_names(#{data_dir := off, no_replica := no}) ->
     [];
-cluster_names(_Options) ->
+cluster_names(#{no_replica := NoReplica}) ->
     [
         #{id => Name, start => {Name, start_link, []}}
      || Name <- [
             todana_session_leader, todana_name_cache, todana_scope_session,
             todana_scope_monitor
-        ]
+        ],
+        %% Only a member leads.
+        Name =/= todana_session_leader orelse NoReplica =:= no
     ] ++
     [
         #{id => Name, start => {todana_claim_watcher, start_link, [Number]}}

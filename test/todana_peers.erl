@@ -3,7 +3,8 @@
 -module(todana_peers).
 
 -export([open/2, close/0]).
--export([node/3, refused/3, attempt/3, peer/1, unnamed_peer/1, of_node/1]).
+-export([node/3, guest/3, refused_guest/3, refused/3, attempt/3]).
+-export([peer/1, unnamed_peer/1, of_node/1]).
 -export([name/1, kill/1, signal/2, stop/1, empty/2, data_dir/2]).
 -export([rpc/4, await/1]).
 -export([cluster/2, is_open/1, leave/2, verify/1, roles/1, voters/1]).
@@ -44,6 +45,23 @@ node(Letter, Options, Config) ->
         {Node, ok} -> Node;
         {_, {error, Sentence}} -> error({Letter, Sentence})
     end.
+
+%% Starts a node without a replica.
+guest(Letter, Member, Options) ->
+    case attempt_guest(Letter, Member, Options) of
+        {Node, ok} -> Node;
+        {_, {error, Sentence}} -> error({Letter, Sentence})
+    end.
+
+refused_guest(Letter, Member, Options) ->
+    {_, {error, Sentence}} = attempt_guest(Letter, Member, Options),
+    ct:pal("~ts", [Sentence]),
+    Sentence.
+
+attempt_guest(Letter, Member, Options) ->
+    {Peer, Node} = peer(Letter),
+    Guest = [{cluster_join, Member}, {no_replica, yes} | Options],
+    {Node, peer:call(Peer, ?MODULE, start, ["off", Guest], ?WAIT_MS)}.
 
 refused(Letter, Options, Config) ->
     {_, {error, Sentence}} = attempt(Letter, Options, Config),

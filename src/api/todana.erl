@@ -455,7 +455,11 @@ The figures are those of `stats/1`.
     refused := non_neg_integer()
 }.
 info(Table) ->
-    answer(info, [Table], todana_tables:info(Table)).
+    Result = case todana_nif:is_away(Table) of
+        true -> {badarg, 0, away};
+        false -> todana_tables:info(Table)
+    end,
+    answer(info, [Table], Result).
 
 -doc """
 The handle of a table. It is no faster than the name, but identifies this very
@@ -490,10 +494,7 @@ get(Table, Key, Default) ->
         error ->
             Default;
         Other ->
-            case todana_records:found(get, [Table, Key, Default], Other) of
-                {ok, Value} -> Value;
-                error -> Default
-            end
+            todana_records:value([Table, Key, Default], Default, Other)
     end.
 
 -doc "`get/3`, of records that are new enough: `refresh/2`.".
@@ -501,10 +502,7 @@ get(Table, Key, Default) ->
 get(Table, Key, Default, Options) ->
     Arguments = [Table, Key, Default, Options],
     ok = reading(get, Arguments, Options),
-    case todana_records:found(get, Arguments, todana_nif:get(Table, Key)) of
-        {ok, Value} -> Value;
-        error -> Default
-    end.
+    todana_records:value(Arguments, Default, todana_nif:get(Table, Key)).
 
 -doc "The value of a key with version, flags and expiry.".
 -spec get_entry(table(), key()) -> {ok, entry()} | error.
@@ -703,8 +701,16 @@ ttl(Table, Key) ->
     Look = fun(K, Form) -> todana_nif:expiry(Table, K, Form) end,
     case todana_records:on_key(ttl, [Table, Key], Key, Look) of
         {ok, infinity} -> {ok, infinity};
-        {ok, AtMs} -> {ok, max(0, AtMs - todana_nif:time_ms(Table))};
+        {ok, AtMs} -> {ok, left_ms(Table, AtMs)};
         error -> error
+    end.
+
+%% A member has answered a guest with the time left.
+-spec left_ms(table(), non_neg_integer()) -> non_neg_integer().
+left_ms(Table, AtMs) ->
+    case todana_nif:is_away(Table) of
+        true -> AtMs;
+        false -> max(0, AtMs - todana_nif:time_ms(Table))
     end.
 
 -doc """
@@ -770,7 +776,11 @@ fetch(Table, Key, Compute, Options) ->
 fetch(Arguments, Table, Key, Compute, Options) when is_function(Compute, 0) ->
     %% Read before a hit, too: misuse must not depend on the table's contents.
     Wanted = fetch_wanted(Arguments, Options),
-    case todana_records:found(fetch, Arguments, todana_nif:get(Table, Key)) of
+    Present = case todana_nif:get(Table, Key) of
+        {badarg, 0, away} -> todana_records:get(Table, Key);
+        Answer -> todana_records:found(fetch, Arguments, Answer)
+    end,
+    case Present of
         {ok, _} = Found ->
             Found;
         error ->
@@ -1182,11 +1192,15 @@ Statistics of a table since it was created: `entries`, `entries_with_expiry`,
 """.
 -spec stats(table()) -> #{atom() => non_neg_integer()}.
 stats(Table) ->
-    case todana_nif:counts(handle(Table, stats)) of
+    Result = case todana_nif:is_away(Table) of
+        true -> {badarg, 0, away};
+        false -> todana_nif:counts(handle(Table, stats))
+    end,
+    case Result of
         Counts when is_list(Counts) ->
             #{binary_to_atom(Name) => Count || {Name, Count} <- Counts};
         Misuse ->
-            todana_error:raise(stats, [Table], Misuse)
+            answer(stats, [Table], Misuse)
     end.
 
 %% --------------------------------------------------------------- changes ---
@@ -1277,7 +1291,11 @@ set_event_handler(Handler) ->
 reading(Function, [Table | _] = Arguments, Options) ->
     Wanted = wanted(Function, Arguments, reading, Options),
     Level = maps:get(read, Wanted, local),
-    answer(Function, Arguments, todana_read:await(Table, Level)).
+    %% In a guest, the call itself takes the level to a member.
+    case todana_nif:is_away(Table) of
+        true -> ok;
+        false -> answer(Function, Arguments, todana_read:await(Table, Level))
+    end.
 
 -spec answer(atom(), [term()], term()) -> dynamic().
 answer(Function, Arguments, Result) ->

@@ -60,6 +60,8 @@ read(Table, Key) ->
             {{ok, Value}, State, Options};
         error ->
             {error, 0};
+        {badarg, 0, away} ->
+            todana_away:call(?MODULE, read, Table, [Key]);
         Misuse ->
             Misuse
     end.
@@ -79,6 +81,8 @@ commit(Table, Checks, Writes) ->
         encode ->
             Encoded = [encoded(Write) || Write <- Writes],
             commit(Table, Checks, Encoded, ?BOTH_ENCODED);
+        {badarg, 0, away} ->
+            todana_away:call(?MODULE, commit, Table, [Checks, Writes]);
         Result ->
             Result
     end.

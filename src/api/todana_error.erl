@@ -32,8 +32,16 @@ raise(Module, Function, Arguments, {badarg, Number, Cause}) ->
     Frame = {Module, Function, Arguments, [{error_info, Info}]},
     erlang:raise(error, badarg, [Frame | Callers]).
 
--doc "The result of a call of `todana:Function`, unless it is misuse.".
+-doc """
+The result of a call of `todana:Function`, unless it is misuse. In a guest,
+which has no records, the result of the call at a member.
+""".
 -spec answer(atom(), [term()], term()) -> dynamic().
+answer(Function, [Table | Others] = Arguments, {badarg, 0, away}) ->
+    case todana_away:call(todana, Function, Table, Others) of
+        {badarg, _, _} = Misuse -> raise(Function, Arguments, Misuse);
+        Result -> Result
+    end;
 answer(Function, Arguments, {badarg, _, _} = Misuse) ->
     raise(Function, Arguments, Misuse);
 answer(_Function, _Arguments, Result) ->
@@ -127,6 +135,9 @@ text(Cause, _Function, _Argument) ->
     text(Cause).
 
 -spec text(term()) -> iodata().
+text(away) ->
+    "this node is a guest of its cluster and has no records: call the function "
+    "on a member";
 text(no_such_table) -> "no open table of this name, or a closed handle";
 text(not_iodata) ->
     "not iodata, which a table with codec raw needs; a table that is opened "

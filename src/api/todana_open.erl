@@ -39,7 +39,7 @@ open(_Name, _Options) ->
 open_in_memory(Name, Wanted) ->
     maybe
         ok ?= await_names(Name),
-        error ?= todana_durable:table(Name),
+        error ?= kept(Name),
         todana_tables:open_in_memory(Name, Wanted)
     else
         {ok, _} -> {error, {exists, #{durable => {true, false}}}};
@@ -74,7 +74,14 @@ is_in_memory(Name) ->
 -spec create_durable(atom(), map()) ->
     {ok, reference()} | {error, open_error()} | todana_error:cause().
 create_durable(Name, Wanted) ->
-    case todana_durable:open(Name, Wanted) of
+    IsGuest = todana_guest:is_guest(),
+    Created = case IsGuest of
+        true -> todana_away:open(Name, Wanted);
+        false -> todana_durable:open(Name, Wanted)
+    end,
+    case Created of
+        ok when IsGuest ->
+            todana_tables:open_away(Name, todana_away:table(Name));
         ok ->
             todana_tables:open_kept(Name);
         {error, {differs, Present}} ->
@@ -90,9 +97,10 @@ create_durable(Name, Wanted) ->
 drop(Table) ->
     case todana_nif:options(Table) of
         {badarg, _, no_such_table} when is_atom(Table) ->
-            case todana_durable:table(Table) of
-                {ok, _} -> todana_durable:drop(Table);
-                error -> {badarg, 1, no_such_table}
+            case kept(Table) of
+                {ok, _} -> drop_durable(Table);
+                error -> {badarg, 1, no_such_table};
+                Misuse -> Misuse
             end;
         {badarg, _, _} = Misuse ->
             Misuse;
@@ -100,9 +108,25 @@ drop(Table) ->
             {badarg, 1, is_a_database};
         {Name, _, _, _, _, nil, {_, _, true}} ->
             maybe
-                ok ?= todana_durable:drop(Name),
+                ok ?= drop_durable(Name),
                 todana_tables:close(Table)
             end;
         _InMemory ->
             todana_tables:close(Table)
+    end.
+
+%% The options of a table of the log.
+-spec kept(atom()) -> {ok, map()} | error | todana_error:cause().
+kept(Name) ->
+    case todana_guest:is_guest() of
+        true -> todana_away:table(Name);
+        false -> todana_durable:table(Name)
+    end.
+
+-spec drop_durable(atom()) ->
+    ok | error | {error, unknown} | todana_error:cause().
+drop_durable(Name) ->
+    case todana_guest:is_guest() of
+        true -> todana_away:drop(Name);
+        false -> todana_durable:drop(Name)
     end.

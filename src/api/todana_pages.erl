@@ -3,6 +3,8 @@
 -moduledoc false.
 
 -export([scan/3, fold/3, fold_snapshot/3]).
+%% For guests
+-export([native/3]).
 
 %% Approximate number of records that one native call returns.
 -define(COUNT, 100).
@@ -39,6 +41,7 @@ page(_Table, _Cursor, _Options) ->
     {badarg, 3, {bad_option, count}}.
 
 %% Runs on a dirty scheduler if the table has few and large shards.
+-doc false.
 -spec native(todana:table(), non_neg_integer(), pos_integer()) ->
     {non_neg_integer(), [term()]} | todana_nif:misuse().
 native(Table, Cursor, Count) ->
@@ -48,6 +51,8 @@ native(Table, Cursor, Count) ->
                 {badarg, _, _} = Misuse -> Misuse;
                 Handle -> todana_nif:scan_dirty(Handle, Cursor, Count)
             end;
+        {badarg, 0, away} ->
+            todana_away:call(?MODULE, native, Table, [Cursor, Count]);
         Result ->
             Result
     end.
@@ -76,6 +81,8 @@ fold(Function, Acc0, Table, Cursor) ->
     case native(Table, Cursor, ?COUNT) of
         {badarg, 1, Cause} ->
             {badarg, 3, Cause};
+        {badarg, 0, _} = Cause ->
+            Cause;
         {Next, Pairs} ->
             case over(Function, Acc0, Pairs) of
                 Acc when Next =:= 0 -> {ok, Acc};
@@ -103,6 +110,10 @@ fold_snapshot(Function, Acc, Table) ->
             end;
         {error, busy} ->
             {error, busy};
+        {badarg, 0, away} ->
+            {badarg, 3, away};
+        {badarg, 0, _} = Cause ->
+            Cause;
         {badarg, 1, Cause} ->
             {badarg, 3, Cause}
     end.

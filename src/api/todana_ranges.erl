@@ -6,6 +6,8 @@
 -moduledoc false.
 
 -export([range/4, prefix/3, one/4, fold/5]).
+%% For guests
+-export([native/6]).
 
 %% Records that one native call returns in a fold.
 -define(COUNT, 100).
@@ -104,9 +106,11 @@ fold(Function, Acc, Table, From, To) ->
 fold_after(Function, Acc0, Table, Range, After) ->
     case native(Table, Range, After, false, ?COUNT, false) of
         {badarg, _, _} = Misuse ->
-            {badarg, Number, Cause} = of_bound(Misuse),
-            %% The table is the third argument of a fold.
-            {badarg, Number + 2, Cause};
+            case of_bound(Misuse) of
+                {badarg, 0, _} = Cause -> Cause;
+                %% The table is the third argument of a fold.
+                {badarg, Number, Cause} -> {badarg, Number + 2, Cause}
+            end;
         {Next, Pairs} ->
             Acc = lists:foldl(
                 fun({Key, Value}, Acc1) -> Function(Key, Value, Acc1) end,
@@ -120,6 +124,7 @@ fold_after(Function, Acc0, Table, Range, After) ->
     end.
 
 %% One native call, and a second one if Erlang has to encode large keys.
+-doc false.
 -spec native(
     todana:table(), todana_nif:range() | {encoded, todana_nif:range()},
     binary() | nil, boolean(), pos_integer(), boolean()
@@ -139,6 +144,9 @@ native(Table, Range, After, Reverse, Limit, KeysOnly) ->
                     native(Table, {encoded, Encoded}, After, Reverse, Limit,
                            KeysOnly)
             end;
+        {badarg, 0, away} ->
+            Others = [Range, After, Reverse, Limit, KeysOnly],
+            todana_away:call(?MODULE, native, Table, Others);
         Result ->
             Result
     end.

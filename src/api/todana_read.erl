@@ -18,7 +18,12 @@ await(_Table, local, _TimeoutMs) ->
     ok;
 await(Table, Level, TimeoutMs) ->
     Begin = fun(Ref) -> todana_nif:read_await(Table, Level, Ref) end,
-    wait(no_leader, Begin, TimeoutMs).
+    case wait(no_leader, Begin, TimeoutMs) of
+        {badarg, 0, away} ->
+            todana_away:call(?MODULE, await, Table, [Level, TimeoutMs]);
+        Result ->
+            Result
+    end.
 
 -doc "Returns when this node has applied an entry of the log.".
 -spec await_entry(todana:table(), non_neg_integer()) ->

@@ -6,7 +6,7 @@
 -module(todana_records).
 -moduledoc false.
 
--export([get/2, found/3, entry/3, on_key/4]).
+-export([get/2, found/3, value/3, entry/3, on_key/4]).
 -export([put/4, put_slowly/4, swap/6, create_counter/4, change_key/4]).
 
 -type table() :: todana:table().
@@ -37,7 +37,17 @@ found(Function, [Table, Key | _] = Arguments, encode) ->
     Result = todana_nif:get(Table, Encoded, ?ENCODED),
     found(Function, Arguments, Result);
 found(Function, Arguments, Misuse) ->
-    todana_error:raise(Function, Arguments, Misuse).
+    todana_error:answer(Function, Arguments, Misuse).
+
+-doc "The same, or a default.".
+-spec value([term()], Default, term()) -> value() | Default.
+value(Arguments, _Default, {badarg, 0, away} = Misuse) ->
+    todana_error:answer(get, Arguments, Misuse);
+value(Arguments, Default, Answer) ->
+    case found(get, Arguments, Answer) of
+        {ok, Value} -> Value;
+        error -> Default
+    end.
 
 -doc "See `todana:get_entry/2,3`.".
 -spec entry([term()], table(), key()) -> {ok, todana:entry()} | error.
@@ -55,6 +65,9 @@ entry(Arguments, Table, Key) ->
                 flags => Flags,
                 expires_at_ms => ExpiresAtMs
             }};
+        %% From a member.
+        {ok, _} = Entry ->
+            Entry;
         error ->
             error
     end.

@@ -17,7 +17,10 @@
 subscribe(Table, Options) ->
     case todana_call_options:read(subscribe, Options) of
         {ok, #{events := Kinds, queue_entries_max := EntriesMax} = Wanted} ->
-            case filter(Table, Wanted) of
+            case is_away(Table) orelse filter(Table, Wanted) of
+                true ->
+                    Name = todana_away:name(Table),
+                    todana_away_events:subscribe(?MODULE, Name, Options);
                 {badarg, _, _} = Misuse ->
                     Misuse;
                 Filter ->
@@ -26,6 +29,11 @@ subscribe(Table, Options) ->
         {error, Cause} ->
             {badarg, 2, Cause}
     end.
+
+%% Whether a member has the records, and this guest has none.
+-spec is_away(todana:table()) -> boolean().
+is_away(Table) ->
+    todana_guest:is_guest() andalso todana_nif:is_away(Table).
 
 -spec filter(todana:table(), map()) ->
     all | {key, term()} | {prefix, binary()} | todana_error:cause().
@@ -97,8 +105,14 @@ subscribe(Table, Filter, Kinds, EntriesMax, Form) ->
 -spec events(term()) -> [todana:event()] | todana_error:cause().
 events(Subscription) ->
     case todana_nif:events(Subscription) of
-        Events when is_list(Events) -> [event(Event) || Event <- Events];
-        Misuse -> Misuse
+        Events when is_list(Events) ->
+            [event(Event) || Event <- Events];
+        Misuse ->
+            case todana_guest:is_guest() andalso
+                todana_away_events:events(Subscription) of
+                Events when is_list(Events) -> Events;
+                _ -> Misuse
+            end
     end.
 
 -spec event(tuple()) -> todana:event().
@@ -111,8 +125,14 @@ event(Event) ->
 -spec unsubscribe(term()) -> ok | todana_error:cause().
 unsubscribe(Subscription) ->
     case todana_nif:unsubscribe(Subscription) of
-        ok -> flush(Subscription);
-        Misuse -> Misuse
+        ok ->
+            flush(Subscription);
+        Misuse ->
+            case todana_guest:is_guest() andalso
+                todana_away_events:unsubscribe(Subscription) of
+                ok -> flush(Subscription);
+                _ -> Misuse
+            end
     end.
 
 -spec flush(reference()) -> ok.

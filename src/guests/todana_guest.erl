@@ -16,10 +16,10 @@
 -behaviour(gen_server).
 
 -export([open/1, start_link/0, seat/0, members/0, info/0, is_guest/0]).
--export([leave/0]).
+-export([leave/0, await_seat/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 %% A process
--export([ask_and_exit/2]).
+-export([ask_and_exit/2, connect_and_exit/1]).
 
 -export_type([welcome/0, facts/0]).
 
@@ -38,6 +38,8 @@
     seat = none :: none | {pid(), reference()},
     %% The process that asks a member, and that member.
     asking = none :: none | {pid(), reference(), node()},
+    %% The process that connects to the other members.
+    connecting = none :: none | reference(),
     %% When the seat has spoken, or when it was lost.
     since_ms :: integer(),
     %% Whether the clients know that there is none.
@@ -50,6 +52,8 @@
 -define(BEAT_MS, 1_000).
 -define(RETRY_MS, 250).
 -define(ASK_TIMEOUT_MS, 2_000).
+-define(START_MS, 5_000).
+-define(START_POLL_MS, 5).
 -define(SEAT, {?MODULE, seat}).
 -define(MEMBERS, {?MODULE, members}).
 
@@ -63,6 +67,23 @@ open(Members) ->
 -spec start_link() -> gen_server:start_ret().
 start_link() ->
     gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
+
+-doc """
+Returns when there is a seat, or after some seconds: the node starts anyway.
+""".
+-spec await_seat() -> ok.
+await_seat() ->
+    await_seat(now_ms() + ?START_MS).
+
+-spec await_seat(integer()) -> ok.
+await_seat(DeadlineMs) ->
+    case seat() =/= none orelse now_ms() > DeadlineMs of
+        true ->
+            ok;
+        false ->
+            receive after ?START_POLL_MS -> ok end,
+            await_seat(DeadlineMs)
+    end.
 
 -doc "Whether this node is a guest.".
 -spec is_guest() -> boolean().
@@ -143,7 +164,11 @@ handle_info(
     {noreply, asked(Member, Answer, State#state{asking = none})};
 handle_info(beat, State) ->
     ok = later(beat, ?BEAT_MS),
-    {noreply, beat(State)};
+    {noreply, connect(beat(State))};
+handle_info(
+    {'DOWN', Monitor, process, _, _}, #state{connecting = Monitor} = State
+) ->
+    {noreply, State#state{connecting = none}};
 handle_info(ask, State) ->
     {noreply, ask(State)};
 handle_info(_Message, State) ->
@@ -189,6 +214,24 @@ beat(#state{seat = none, is_shut = false, since_ms = SinceMs} = State) ->
     end;
 beat(State) ->
     State.
+
+%% All members hear the heartbeats of the sessions of this node.
+-spec connect(#state{}) -> #state{}.
+connect(#state{connecting = none, members = Members} = State) ->
+    case Members -- nodes() of
+        [] ->
+            State;
+        Missing ->
+            {_, Monitor} = spawn_monitor(?MODULE, connect_and_exit, [Missing]),
+            State#state{connecting = Monitor}
+    end;
+connect(State) ->
+    State.
+
+-doc false.
+-spec connect_and_exit([node()]) -> ok.
+connect_and_exit(Members) ->
+    lists:foreach(fun(M) -> _ = net_kernel:connect_node(M), ok end, Members).
 
 %% The clients get errors from now on.
 -spec shut(#state{}) -> #state{}.

@@ -202,6 +202,18 @@ What changes when writes may have been lost; `unknown` while they are given up.
 """.
 -spec generation() -> generation() | unknown.
 generation() ->
+    case todana_guest:is_guest() of
+        true ->
+            case todana_away:ask(?MODULE, generation, none, []) of
+                {badarg, _, _} -> unknown;
+                Generation -> Generation
+            end;
+        false ->
+            own_generation()
+    end.
+
+-spec own_generation() -> generation() | unknown.
+own_generation() ->
     case todana_raft_groups:opened(todana_raft_groups:first()) of
         #{cluster := none, uid := UId} -> UId;
         #{forced := true} -> unknown;

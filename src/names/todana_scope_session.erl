@@ -64,7 +64,8 @@
     ok | {error, unavailable | not_running | scope_needs_data_dir
                  | {other_class, local} | {no_scope_table, atom()}}.
 start_scope(Scope) ->
-    case {whereis(todana_sup), todana_data_dir:is_open()} of
+    HasLog = todana_data_dir:is_open() orelse todana_guest:is_guest(),
+    case {whereis(todana_sup), HasLog} of
         {undefined, _} ->
             {error, not_running};
         {_, false} ->

@@ -36,7 +36,10 @@
 -spec heartbeat([session()]) -> ok.
 heartbeat(Sessions) ->
     Message = {todana_heartbeat, self(), now_ms(), Sessions},
-    Members = todana_members:known(todana_raft_groups:first()),
+    Members = case todana_guest:is_guest() of
+        true -> todana_guest:members();
+        false -> todana_members:known(todana_raft_groups:first())
+    end,
     lists:foreach(
         fun(Node) ->
             erlang:send({?MODULE, Node}, Message, [noconnect, nosuspend])

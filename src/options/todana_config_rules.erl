@@ -48,6 +48,22 @@ Refuses what promises that records outlive the process, if there is no directory
 for them: throws a sentence.
 """.
 -spec without_data_dir(todana_options:loaded()) -> ok.
+without_data_dir(#{no_replica := {yes, _}} = Loaded) ->
+    case Loaded of
+        #{data_dir := {Directory, _}} when Directory =/= off ->
+            throw("no_replica: a node without a replica has no records, and so "
+                  "no data_dir: leave out one of the two");
+        #{cluster_create := {yes, _}} ->
+            throw("no_replica: a node without a replica cannot create a "
+                  "cluster: leave out one of the two");
+        #{cluster_join := {off, _}} ->
+            throw("no_replica: name a member of the cluster by cluster_join");
+        #{durability := {_, Origin}} when Origin =/= default ->
+            throw("durability: the members of the cluster have the records, "
+                  "and this node has none (no_replica)");
+        #{} ->
+            ok
+    end;
 without_data_dir(#{
     data_dir := {off, _}, durability := {Class, Origin}
 }) when Origin =/= default ->
@@ -75,14 +91,6 @@ without_data_dir(#{
                 [Text]
             ))
     end;
-without_data_dir(#{
-    data_dir := {off, _}, no_replica := {yes, _}, cluster_join := {off, _}
-}) ->
-    throw("no_replica: name a member of the cluster by cluster_join");
-without_data_dir(#{
-    data_dir := {off, _}, no_replica := {yes, _}, cluster_create := {no, _}
-}) ->
-    ok;
 without_data_dir(#{data_dir := {off, _}} = Loaded) ->
     case [
         Name
@@ -96,9 +104,6 @@ without_data_dir(#{data_dir := {off, _}} = Loaded) ->
             "data_dir", [Name]
         ))
     end;
-without_data_dir(#{no_replica := {yes, _}, data_dir := {_Directory, _}}) ->
-    throw("no_replica: a node without a replica has no records, and so no "
-          "data_dir: leave out one of the two");
 without_data_dir(_Loaded) ->
     ok.
 

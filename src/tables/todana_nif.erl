@@ -147,6 +147,8 @@
     group_digest_next/1,
     snapshot_verify_header/1,
     snapshot_verify/1,
+    open_away/5,
+    is_away/1,
     guest_wire/0,
     guest_open/0,
     guest_close/0,
@@ -833,6 +835,14 @@ snapshot_verify_header(_) -> erlang:nif_error(not_loaded).
 snapshot_verify(_) -> erlang:nif_error(not_loaded).
 
 %% --------------------------------------------------------------- guests ---
+
+-spec open_away(
+    atom(), raw | term, pos_integer() | nil, order(), pos_integer() | nil
+) -> {ok, reference()} | {error, exists | full}.
+open_away(_, _, _, _, _) -> erlang:nif_error(not_loaded).
+
+-spec is_away(table()) -> boolean().
+is_away(_) -> erlang:nif_error(not_loaded).
 
 -doc "The version of what a guest and its seat send each other.".
 -spec guest_wire() -> pos_integer().

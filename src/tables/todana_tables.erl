@@ -8,8 +8,8 @@
 -moduledoc false.
 -behaviour(gen_server).
 
--export([open_in_memory/2, open_kept/1, open_database/2, open_databases/0,
-         is_open/1, database/1, differing_durable/2]).
+-export([open_in_memory/2, open_kept/1, open_away/2, open_database/2,
+         open_databases/0, is_open/1, database/1, differing_durable/2]).
 -export([info/1, set_limits/2, close/1, close_durable/0]).
 -export([start_link/0]).
 -export([init/1, handle_call/3, handle_cast/2]).
@@ -40,6 +40,16 @@ is_open(Name) -> persistent_term:get(?KEY(Name), none) =/= none.
 -spec open_kept(atom()) -> {ok, reference()} | {error, term()}.
 open_kept(Name) ->
     call({open_durable, Name}).
+
+-doc """
+Opens a table of which other nodes have the records, with these options.
+""".
+-spec open_away(atom(), {ok, map()} | Error) -> {ok, reference()} | Error when
+    Error :: error | {error, term()} | todana_nif:cause().
+open_away(Name, {ok, Options}) ->
+    call({open_away, Name, Options});
+open_away(_Name, Error) ->
+    Error.
 
 -doc """
 The options in which a table of the log differs from those that are wanted:
@@ -193,6 +203,12 @@ handle_call({open_durable, Name}, _From, State) ->
         Kept ->
             {reply, Kept, State}
     end;
+handle_call({open_away, Name, Options}, _From, State) ->
+    #{codec := Codec, ttl_ms := TtlMs, order := Order, shards := Shards} =
+        Options,
+    Result = todana_nif:open_away(Name, Codec, TtlMs, Order, Shards),
+    ok = report_opened(Name, Result),
+    {reply, keep(Name, Result), State};
 handle_call({open_database, Name, Number}, _From, State) ->
     {reply, keep(Name, todana_nif:open_database(Name, Number)), State};
 handle_call({close, Handle}, _From, State) ->

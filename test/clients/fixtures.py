@@ -4,7 +4,8 @@
 test that fails there is wrong, unless it is marked as specific to Todana or as newer than the oracle. `--server PATH`
 starts another program with the same flags, `--server HOST:PORT,...` uses a running one (RESP, memcached, Kyoto). Kyoto
 Tycoon has no oracle: its suites test only Todana, started with `KYOTO_DATABASES`. `--durable` gives every Todana a data
-directory, so that the same tests show that durable databases behave like those in memory.
+directory, so that the same tests show that durable databases behave like those in memory. With `--guest`, every Todana is
+a node without a replica, and a member of its own has the records.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ def pytest_addoption(parser):
     """Options that select the server under test and the event back ends."""
     parser.addoption("--server", default="todana", help="todana | oracle | PATH | HOST:PORT,HOST:PORT")
     parser.addoption("--durable", action="store_true", help="every Todana has a data directory; one event back end")
+    parser.addoption("--guest", action="store_true", help="every Todana is a guest of a member; one event back end")
     parser.addoption("--backends", default=",".join(BACKENDS), help="event back ends, comma-separated")
 
 
@@ -63,7 +65,7 @@ def pytest_unconfigure(config):
 
 def is_durable(config) -> bool:
     """Whether the servers under test keep their records on disk."""
-    return config.getoption("--durable")
+    return config.getoption("--durable") or config.getoption("--guest")
 
 
 def durable_flags(config) -> list:
@@ -127,11 +129,33 @@ def start(config, *flags, **keywords):
         pytest.skip("a running server is tested; none can be started")
     if chosen == "oracle":
         return served.start_oracle()
+    program = served.PROGRAM if chosen == "todana" else os.path.abspath(chosen)
+    if config.getoption("--guest"):
+        return start_guest(config, program, flags, keywords)
     if is_durable(config):
         flags = (*durable_flags(config), *flags)
         keywords["databases"] = on_disk(keywords.get("databases", ()))
-    program = served.PROGRAM if chosen == "todana" else os.path.abspath(chosen)
     return served.start_todana(*flags, program=program, **keywords)
+
+
+def start_guest(config, program, flags, keywords):
+    """Starts a member, which has the records, and its guest, which has the flags."""
+    own = durable_flags(config)
+    directory = Path(own[1])
+    directory.parent.joinpath("cookie").write_text("todana-suites")
+    directory.parent.joinpath("cookie").chmod(0o600)
+    named = {name: f"{name}{os.getpid()}x{directory.name}@127.0.0.1" for name in ("member", "guest")}
+    cookie = ("--cookie-file", directory.parent / "cookie")
+    databases = on_disk(keywords.get("databases", ()))
+    member = served.start_todana(
+        *own, "--cluster-create", "--node", named["member"], *cookie, program=program, databases=databases
+    )
+    joining = ("--cluster-join", named["member"], "--no-replica")
+    guest = served.start_todana(
+        "--node", named["guest"], *cookie, *joining, *flags, program=program, **{**keywords, "databases": databases}
+    )
+    guest.member = member
+    return guest
 
 
 def served_by_kyoto_too(config):

@@ -175,6 +175,8 @@ class Server:
         self.kyoto = kyoto
         self.http = http
         self.kind = kind
+        # The server that has the records, if this one has none.
+        self.member = None
 
     @property
     def pid(self) -> int:
@@ -208,7 +210,10 @@ class Server:
 
     def stop(self, number=signal.SIGTERM) -> list[int]:
         """Stops all processes and returns their exit statuses."""
-        return [process.stop(number) for process in self.processes]
+        statuses = [process.stop(number) for process in self.processes]
+        if self.member:
+            self.member.stop()
+        return statuses
 
 
 def start_todana(*flags, program=PROGRAM, environment=None, databases=()) -> Server:

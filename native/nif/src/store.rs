@@ -3,6 +3,7 @@
 
 use crate::durable::{self, LocalGroup};
 use crate::erts::{Raw, ResourceType};
+use crate::guest;
 use crate::time::{now_ms, tick_ms};
 use parking_lot::Mutex;
 use std::cell::Cell;
@@ -108,6 +109,17 @@ impl Store {
         let options = Options { order, shards, ..Options::default() };
         let group = Some(group);
         Store { group, ..Store::new(name, codec, ttl_ms, options, Backing::Named(table)) }
+    }
+
+    /// A named table whose records other nodes have.
+    pub(crate) fn away(name: Raw, codec: Codec, ttl_ms: Option<u64>, options: Options) -> Store {
+        let options = Options { durable: true, ..options };
+        Store { group: Some(durable::first()), ..Store::own(name, codec, ttl_ms, options) }
+    }
+
+    /// Whether the members of a cluster have its records, and this node has none.
+    pub(crate) fn is_away(&self) -> bool {
+        self.is_durable() && guest::is_away()
     }
 
     fn new(

@@ -609,3 +609,33 @@ fn open_durable<'a>(env: Env<'a>, name: Atom, text: rustler::Binary<'a>) -> Term
     let shards = shards.map(|shards| shards as usize);
     publish(env, &mut open, Store::named(group, name.as_c_arg(), codec, ttl_ms, shards, table))
 }
+
+/// `open_away(Name, Codec, TtlMs, Order, Shards)`: opens a named table of which other nodes have
+/// the records. `{error, exists}` if an open table of that name is another one.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn open_away<'a>(
+    env: Env<'a>,
+    name: Atom,
+    codec: Atom,
+    ttl_ms: Option<u64>,
+    order: Option<Atom>,
+    shards: Option<usize>,
+) -> Term<'a> {
+    let mut open = OPEN.lock();
+    if let Some(found) = open.iter().find(|open| open.store.name == name.as_c_arg()) {
+        let same = found.store.is_away() && found.store.database_number().is_none();
+        return if same { handle_term(env, found) } else { env.error_tuple(atoms::exists()) };
+    }
+    let order = order::of_word(order);
+    let codec = codec_of(codec, order.is_some());
+    let options = Options { order, shards, ..Options::default() };
+    publish(env, &mut open, Store::away(name.as_c_arg(), codec, ttl_ms, options))
+}
+
+/// `is_away(Table) -> boolean()`: whether other nodes have the records of an open table, and this
+/// one has none.
+#[rustler::nif]
+fn is_away<'a>(env: Env<'a>, table: Term<'a>) -> bool {
+    // SAFETY: both belong to this call, which runs on a normal scheduler.
+    unsafe { open_one(env.as_c_arg(), table.as_c_arg()) }.is_ok_and(Store::is_away)
+}

@@ -20,7 +20,7 @@ fn key_bytes<'a>(env: Env<'a>, table: Term<'a>, key: Term<'a>, form: u32) -> Ter
     let mut buffer = EncodeBuffer::new();
     // SAFETY: all belong to the present call, which runs on a normal scheduler.
     let bytes = unsafe {
-        tables::get(raw_env, table.as_c_arg())
+        tables::open_one(raw_env, table.as_c_arg())
             .and_then(|store| codec::key(store, raw_env, key.as_c_arg(), form, &mut buffer))
     };
     match bytes {

@@ -86,7 +86,12 @@ impl Log<'_> {
 
     /// Whether records may be read now.
     pub fn admit_read(&self) -> Result<(), NotDone> {
-        self.submit.readable().map(drop).ok_or(NotDone::Loading)
+        self.submit.readable().map(drop).ok_or(self.not_readable())
+    }
+
+    /// Why nothing can be read or written.
+    fn not_readable(&self) -> NotDone {
+        if self.submit.is_away() { NotDone::Unanswered } else { NotDone::Loading }
     }
 
     /// Reads records. If they are replaced meanwhile, the result is dropped, and so must be the
@@ -103,7 +108,7 @@ impl Log<'_> {
         only_removes: impl Fn() -> bool,
     ) -> Result<bool, NotDone> {
         match self.submit.gate() {
-            Gate::Closed => Err(NotDone::Loading),
+            Gate::Closed => Err(self.not_readable()),
             Gate::ReadOnly | Gate::Leaderless => Err(NotDone::ReadOnly),
             Gate::Removals if !only_removes() => Err(NotDone::ReadOnly),
             Gate::Open | Gate::Removals if self.submit.has_room(work.queued()) => Ok(true),
@@ -127,7 +132,7 @@ impl Log<'_> {
     /// The reason for which records were not executed, by the gate: one that closed dropped them.
     pub(super) fn refine(&self, why: NotDone) -> NotDone {
         match (why, self.submit.gate()) {
-            (NotDone::Busy, Gate::Closed) => NotDone::Loading,
+            (NotDone::Busy, Gate::Closed) => self.not_readable(),
             (NotDone::Busy, Gate::ReadOnly | Gate::Removals | Gate::Leaderless) => {
                 NotDone::ReadOnly
             }

@@ -96,7 +96,7 @@ pub enum NotDone {
     /// Its execution failed inside the server. Earlier commands of its transaction may have had
     /// their effects.
     Internal,
-    /// It changes nothing, and no member of the cluster has answered it.
+    /// Not executed, or it changes nothing: no member of the cluster has answered this guest.
     Unanswered,
 }
 

@@ -1,0 +1,248 @@
+%% Subscriptions of a guest: a process at the seat subscribes in place of the
+%% one in the guest, which takes the events from it.
+%%
+%%     subscriber <- {todana, Ref, ready} <- process at the seat <- the table
+%%     subscriber -- events/1 ----------->
+%%
+%% So events are as exact as on a member: a call of events/1 returns those of
+%% all changes that the seat had applied before. If the seat is lost, this
+%% process subscribes at the next one, and the subscriber gets {lost, 1} in
+%% place of the events that nobody knows.
+-module(todana_away_events).
+-moduledoc false.
+-behaviour(gen_server).
+
+-export([start_link/0, subscribe/3, events/1, unsubscribe/1]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
+%% At the seat
+-export([begin_at_seat/4, run/5]).
+
+-record(state, {subscriptions = #{} :: #{reference() => subscription()}}).
+
+-type subscription() :: #{
+    subscriber := pid(),
+    %% Of the subscriber.
+    monitor := reference(),
+    %% How to subscribe: module, table, options.
+    how := {module(), atom(), map()},
+    %% The process at the seat.
+    source := {pid(), reference()} | none,
+    %% Whether events were lost that the subscriber does not know of.
+    is_lost := boolean()
+}.
+
+-define(RETRY_MS, 200).
+-define(EVENTS_MS, 5_000).
+
+-spec start_link() -> gen_server:start_ret().
+start_link() ->
+    gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
+
+-doc "Subscribes the calling process by a function of the module at the seat.".
+-spec subscribe(module(), atom(), map()) -> dynamic().
+subscribe(Module, Name, Options) ->
+    Ref = make_ref(),
+    How = {Module, Name, Options},
+    case begin_one(How, Ref, self()) of
+        {ok, Source} ->
+            ok = call({subscribed, Ref, self(), How, Source}),
+            {ok, Ref};
+        Failure ->
+            Failure
+    end.
+
+-doc "The events that wait; `none` if this is no subscription of a guest.".
+-spec events(term()) -> [tuple()] | none.
+events(Ref) ->
+    case call({source, Ref}) of
+        {ok, Pid} ->
+            try gen:call(Pid, events, [], ?EVENTS_MS) of
+                {ok, Events} -> Events
+            catch
+                exit:_ ->
+                    ok = call({lost, Ref, Pid}),
+                    []
+            end;
+        lost -> [{lost, 1}];
+        waits -> [];
+        none -> none
+    end.
+
+-doc "`none` if this is no subscription of a guest.".
+-spec unsubscribe(term()) -> ok | none.
+unsubscribe(Ref) -> call({unsubscribe, Ref}).
+
+-spec call(term()) -> dynamic().
+call(Request) ->
+    try
+        gen_server:call(?MODULE, Request, infinity)
+    catch
+        exit:_ -> none
+    end.
+
+-spec begin_one({module(), atom(), map()}, reference(), pid()) -> dynamic().
+begin_one({Module, Name, Options}, Ref, Subscriber) ->
+    Arguments = [Module, Options, {Ref, Subscriber, whereis(?MODULE)}],
+    todana_away:ask(?MODULE, begin_at_seat, Name, [Name | Arguments]).
+
+-spec init([]) -> {ok, #state{}}.
+init([]) ->
+    {ok, #state{}}.
+
+-spec handle_call(term(), gen_server:from(), #state{}) ->
+    {reply, term(), #state{}}.
+handle_call({subscribed, Ref, Subscriber, How, Source}, _From, State) ->
+    Subscription = #{
+        subscriber => Subscriber, monitor => monitor(process, Subscriber),
+        how => How, source => {Source, monitor(process, Source)},
+        is_lost => false
+    },
+    {reply, ok, put_one(Ref, Subscription, State)};
+handle_call({source, Ref}, _From, #state{subscriptions = All} = State) ->
+    case All of
+        #{Ref := #{is_lost := true} = Subscription} ->
+            New = Subscription#{is_lost := false},
+            {reply, lost, put_one(Ref, New, State)};
+        #{Ref := #{source := {Pid, _}}} -> {reply, {ok, Pid}, State};
+        #{Ref := _} -> {reply, waits, State};
+        #{} -> {reply, none, State}
+    end;
+handle_call({lost, Ref, Pid}, _From, #state{subscriptions = All} = State) ->
+    case All of
+        #{Ref := #{source := {Pid, _}} = Subscription} ->
+            {reply, ok, lost(Ref, Subscription, State)};
+        #{} ->
+            {reply, ok, State}
+    end;
+handle_call({unsubscribe, Ref}, _From, #state{subscriptions = All} = State) ->
+    case All of
+        #{Ref := Subscription} ->
+            {reply, ok, end_one(Ref, Subscription, State)};
+        #{} ->
+            {reply, none, State}
+    end.
+
+-spec handle_cast(term(), #state{}) -> {noreply, #state{}}.
+handle_cast(_Message, State) ->
+    {noreply, State}.
+
+-spec handle_info(term(), #state{}) -> {noreply, #state{}}.
+handle_info({again, Ref}, #state{subscriptions = All} = State) ->
+    case All of
+        #{Ref := #{source := none} = Subscription} ->
+            {noreply, again(Ref, Subscription, State)};
+        #{} ->
+            {noreply, State}
+    end;
+handle_info({'DOWN', Monitor, process, Pid, _}, State) ->
+    #state{subscriptions = All} = State,
+    Lost = [
+        {Ref, Subscription}
+     || Ref := #{source := {P, M}} = Subscription <- All,
+        P =:= Pid, M =:= Monitor
+    ],
+    Ended = [
+        {Ref, Subscription}
+     || Ref := #{monitor := M} = Subscription <- All, M =:= Monitor
+    ],
+    Left = lists:foldl(
+        fun({Ref, Subscription}, S) -> end_one(Ref, Subscription, S) end,
+        State, Ended
+    ),
+    {noreply, lists:foldl(
+        fun({Ref, Subscription}, S) -> lost(Ref, Subscription, S) end,
+        Left, Lost
+    )};
+handle_info(_Message, State) ->
+    {noreply, State}.
+
+%% The table was closed at the seat, or the seat is lost.
+-spec lost(reference(), subscription(), #state{}) -> #state{}.
+lost(Ref, #{source := {Pid, Monitor}} = Subscription, State) ->
+    true = demonitor(Monitor, [flush]),
+    true = exit(Pid, kill),
+    self() ! {again, Ref},
+    put_one(Ref, Subscription#{source := none}, State).
+
+%% The seat may take a moment, and others must not wait for it.
+-spec again(reference(), subscription(), #state{}) -> #state{}.
+again(Ref, #{how := How, subscriber := Subscriber} = Subscription, State) ->
+    case todana_guest:seat() =/= none andalso begin_one(How, Ref, Subscriber) of
+        {ok, Source} ->
+            Subscriber ! {todana, Ref, ready},
+            New = Subscription#{
+                source := {Source, monitor(process, Source)}, is_lost := true
+            },
+            put_one(Ref, New, State);
+        {badarg, _, no_such_table} ->
+            Subscriber ! {todana, Ref, closed},
+            end_one(Ref, Subscription, State);
+        _ ->
+            _ = erlang:send_after(?RETRY_MS, self(), {again, Ref}),
+            State
+    end.
+
+-spec put_one(reference(), subscription(), #state{}) -> #state{}.
+put_one(Ref, Subscription, #state{subscriptions = All} = State) ->
+    State#state{subscriptions = All#{Ref => Subscription}}.
+
+-spec end_one(reference(), subscription(), #state{}) -> #state{}.
+end_one(Ref, #{monitor := Monitor} = Subscription, State) ->
+    true = demonitor(Monitor, [flush]),
+    case Subscription of
+        #{source := {Pid, OfSource}} ->
+            true = demonitor(OfSource, [flush]),
+            true = exit(Pid, kill);
+        #{source := none} ->
+            true
+    end,
+    State#state{subscriptions = maps:remove(Ref, State#state.subscriptions)}.
+
+%% ------------------------------------------------------------ at the seat ---
+
+-doc "Starts the process that subscribes for a process of a guest.".
+-spec begin_at_seat(
+    atom(), module(), map(), {reference(), Subscriber :: pid(), Keeper :: pid()}
+) -> dynamic().
+begin_at_seat(Name, Module, Options, Guest) ->
+    Answer = make_ref(),
+    Source = spawn(?MODULE, run, [Name, Module, Options, Guest,
+                                  {self(), Answer}]),
+    Monitor = monitor(process, Source),
+    receive
+        {Answer, Result} ->
+            true = demonitor(Monitor, [flush]),
+            Result;
+        {'DOWN', Monitor, process, Source, _} ->
+            {badarg, 0, unavailable}
+    end.
+
+-doc false.
+-spec run(
+    atom(), module(), map(), {reference(), pid(), pid()}, {pid(), reference()}
+) -> ok.
+run(Name, Module, Options, {Ref, Subscriber, Keeper}, {From, Answer}) ->
+    case Module:subscribe(Name, Options) of
+        {ok, Subscription} ->
+            _ = monitor(process, Subscriber),
+            _ = monitor(process, Keeper),
+            From ! {Answer, {ok, self()}},
+            serve(Module, Subscription, Ref, Subscriber);
+        Failure ->
+            From ! {Answer, Failure},
+            ok
+    end.
+
+-spec serve(module(), reference(), reference(), pid()) -> ok.
+serve(Module, Subscription, Ref, Subscriber) ->
+    receive
+        {todana, Subscription, ready} ->
+            Subscriber ! {todana, Ref, ready},
+            serve(Module, Subscription, Ref, Subscriber);
+        {events, From, []} ->
+            gen:reply(From, Module:events(Subscription)),
+            serve(Module, Subscription, Ref, Subscriber);
+        %% Closed, or nobody waits any more.
+        {todana, Subscription, closed} -> ok;
+        {'DOWN', _, process, _, _} -> ok
+    end.

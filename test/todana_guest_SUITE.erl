@@ -1,0 +1,487 @@
+%% Nodes without a replica, beside a cluster of three: the Erlang API, the
+%% doors, and members that end.
+-module(todana_guest_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, init_per_testcase/2, end_per_testcase/2]).
+-export([
+    a_guest_has_the_functions_of_a_table/1,
+    an_ordered_table_is_walked/1,
+    funs_run_in_the_guest/1,
+    misuse_is_that_of_a_member/1,
+    tables_in_memory_are_the_guests_own/1,
+    clients_of_a_guest_reach_the_records/1,
+    another_member_becomes_the_seat/1,
+    without_a_member_nothing_is_done/1,
+    a_guest_is_refused/1,
+    a_guest_leaves_nothing_behind/1,
+    changes_are_reported_to_a_guest/1,
+    names_are_registered_on_a_guest/1,
+    groups_have_members_on_a_guest/1,
+    names_of_a_guest_that_ends_are_freed/1,
+    a_guest_whose_seat_ends_keeps_its_names/1
+]).
+%% Called in the guest
+-export([subscriber/2, owner/2, member/2, collector/2]).
+
+-import(todana_peers, [
+    guest/3, refused_guest/3, node/3, kill/1, signal/2, rpc/4, await/1,
+    cluster/2
+]).
+
+all() ->
+    [
+        a_guest_has_the_functions_of_a_table,
+        an_ordered_table_is_walked,
+        funs_run_in_the_guest,
+        misuse_is_that_of_a_member,
+        tables_in_memory_are_the_guests_own,
+        clients_of_a_guest_reach_the_records,
+        another_member_becomes_the_seat,
+        without_a_member_nothing_is_done,
+        a_guest_is_refused,
+        a_guest_leaves_nothing_behind,
+        changes_are_reported_to_a_guest,
+        names_are_registered_on_a_guest,
+        groups_have_members_on_a_guest,
+        names_of_a_guest_that_ends_are_freed,
+        a_guest_whose_seat_ends_keeps_its_names
+    ].
+
+init_per_testcase(Case, Config) -> todana_peers:open(Case, Config).
+
+end_per_testcase(_Case, _Config) -> todana_peers:close().
+
+%% ------------------------------------------------------------------ cases ---
+
+a_guest_has_the_functions_of_a_table(Config) ->
+    [A | _] = Members = cluster([a, b, c], Config),
+    Z = guest(z, A, []),
+    Options = #{durable => true, codec => term},
+    {ok, _} = T = todana(Z, open, [orders, Options]),
+    ?assertEqual(T, todana(Z, open, [orders, Options])),
+    ?assertMatch(
+        {error, {exists, #{codec := {term, raw}}}},
+        todana(Z, open, [orders, #{durable => true}])
+    ),
+    K = {user, 7},
+    ?assertEqual(error, todana(Z, get, [orders, K])),
+    ?assertEqual(none, todana(Z, get, [orders, K, none])),
+    ok = todana(Z, put, [orders, K, #{name => ada}]),
+    ?assertEqual({ok, #{name => ada}}, todana(Z, get, [orders, K])),
+    ?assertEqual(#{name => ada}, todana(Z, get, [orders, K, none])),
+    ?assertEqual(
+        #{name => ada},
+        todana(Z, get, [orders, K, none, #{read => linear}])
+    ),
+    ?assert(todana(Z, is_key, [orders, K])),
+    {ok, #{version := V, value := #{name := ada}}} =
+        todana(Z, get_entry, [orders, K]),
+    ?assertEqual(
+        {error, version_differs},
+        todana(Z, compare_and_swap, [orders, K, V + 1, x])
+    ),
+    {ok, _} = todana(Z, compare_and_swap, [orders, K, V, 5]),
+    ?assertEqual({ok, 6}, todana(Z, update_counter, [orders, K, 1])),
+    ?assertEqual(
+        {ok, 3}, todana(Z, update_counter, [orders, n, 1, #{initial => 2}])
+    ),
+    ?assertEqual({error, present}, todana(Z, put, [
+        orders, K, 1, #{only => absent}
+    ])),
+    ok = todana(Z, expire, [orders, K, 100_000]),
+    {ok, Left} = todana(Z, ttl, [orders, K]),
+    ?assert(Left > 50_000 andalso Left =< 100_000),
+    ok = todana(Z, persist, [orders, K]),
+    ?assertEqual({ok, infinity}, todana(Z, ttl, [orders, K])),
+    Many = #{N => <<N:80_000>> || N <- lists:seq(1, 50)},
+    ok = todana(Z, put_many, [orders, Many]),
+    ?assertEqual(Many, todana(Z, get_many, [orders, [0 | maps:keys(Many)]])),
+    ?assertEqual(52, todana(Z, count, [orders])),
+    ?assertEqual(52, length(todana(Z, to_list, [orders]))),
+    #{entries := 52, durable := true} = todana(Z, info, [orders]),
+    #{entries := 52} = todana(Z, stats, [orders]),
+    ?assertEqual(50, todana(Z, delete_many, [orders, maps:keys(Many)])),
+    ?assertEqual({ok, 6}, todana(Z, take, [orders, K])),
+    ok = todana(Z, delete, [orders, n]),
+    ?assertEqual(error, todana(Z, delete, [orders, n])),
+    ok = todana(Z, put, [orders, 1, binary:copy(~"x", 3_000_000)]),
+    ?assertEqual(1, todana(Z, clear, [orders])),
+    ok = todana(Z, put, [orders, 1, one]),
+    [
+        begin
+            {ok, _} = todana(M, open, [orders, Options]),
+            ?assertEqual(one, todana(M, get, [
+                orders, 1, none, #{read => linear}
+            ]))
+        end
+     || M <- Members
+    ],
+    ok = todana(Z, drop, [orders]),
+    ?assertError(badarg, todana(Z, get, [orders, 1])),
+    ?assertError(badarg, todana(Z, drop, [orders])).
+
+an_ordered_table_is_walked(Config) ->
+    [A | _] = cluster([a], Config),
+    Z = guest(z, A, []),
+    Options = #{durable => true, codec => term, type => ordered_set},
+    {ok, H} = todana(Z, open, [o, Options]),
+    Pairs = [{{N rem 7, N}, N} || N <- lists:seq(1, 300)],
+    ok = todana(Z, put_many, [o, Pairs]),
+    Sorted = lists:sort(Pairs),
+    ?assertEqual(Sorted, todana(Z, to_list, [H])),
+    {ok, First} = todana(Z, first, [o]),
+    {ok, Last} = todana(Z, last, [o]),
+    ?assertEqual({element(1, hd(Sorted)), element(1, lists:last(Sorted))},
+                 {First, Last}),
+    {Page, {cursor, _} = C} = todana(Z, range, [
+        o, first, last, #{limit => 200}
+    ]),
+    {Rest, done} = todana(Z, range, [
+        o, first, last, #{limit => 200, cursor => C}
+    ]),
+    ?assertEqual(Sorted, Page ++ Rest),
+    Sum = fun(_, V, Acc) -> V + Acc end,
+    ?assertEqual(45_150, rpc(Z, todana, fold_range, [Sum, 0, o, first, last])),
+    ?assertEqual(45_150, rpc(Z, todana, fold, [Sum, 0, o])).
+
+%% A member may not have their code.
+funs_run_in_the_guest(Config) ->
+    [A | _] = cluster([a, b, c], Config),
+    Z = guest(z, A, []),
+    {ok, _} = todana(Z, open, [t, #{durable => true, codec => term}]),
+    In = fun({ok, N}) -> {put, N + 1}; (error) -> {put, {1, node()}} end,
+    ?assertEqual({ok, {1, Z}}, todana(Z, update, [t, k, In])),
+    ok = todana(Z, put, [t, a, 10]),
+    ok = todana(Z, put, [t, b, 0]),
+    Move = fun(Tx) ->
+        {ok, N} = todana_transaction:get(Tx, a),
+        {ok, M} = todana_transaction:get(Tx, b),
+        ok = todana_transaction:put(Tx, a, N - 1),
+        ok = todana_transaction:put(Tx, b, M + 1),
+        {ok, {N, M}}
+    end,
+    Moves = [
+        spawn_monitor(fun() ->
+            {ok, _} = todana(Z, transaction, [t, Move, #{attempts => infinity}])
+        end)
+     || _ <- lists:seq(1, 10)
+    ],
+    [receive {'DOWN', R, _, _, Why} -> ?assertEqual(normal, Why) end
+     || {_, R} <- Moves],
+    ?assertEqual(#{a => 0, b => 10}, todana(Z, get_many, [t, [a, b]])),
+    ?assertEqual(
+        {error, no},
+        todana(Z, transaction, [
+            t, fun(Tx) -> todana_transaction:abort(Tx, no) end
+        ])
+    ),
+    ?assertEqual(
+        {ok, Z}, todana(Z, fetch, [t, f, fun() -> {ok, node()} end])
+    ),
+    ?assertEqual({ok, Z}, todana(Z, fetch, [t, f, fun() -> exit(no) end])).
+
+misuse_is_that_of_a_member(Config) ->
+    [A | _] = cluster([a], Config),
+    Z = guest(z, A, []),
+    {ok, _} = todana(Z, open, [raw, #{durable => true}]),
+    [
+        ?assertError(badarg, todana(Z, Function, Arguments))
+     || {Function, Arguments} <- [
+            {get, [none, k]},
+            {put, [raw, not_iodata, v]},
+            {put, [raw, ~"k", not_iodata]},
+            {range, [raw, first, last]},
+            {put, [raw, ~"k", ~"v", #{ttl => 1}]},
+            {open, [raw, #{durable => yes}]}
+        ]
+    ],
+    ok = todana(Z, put, [raw, ~"k", ~"v"]),
+    ?assertEqual(
+        {error, not_an_integer}, todana(Z, update_counter, [raw, ~"k", 1])
+    ).
+
+tables_in_memory_are_the_guests_own(Config) ->
+    [A | _] = cluster([a], Config),
+    Z = guest(z, A, []),
+    {ok, _} = todana(Z, open, [m, #{codec => term}]),
+    ok = todana(Z, put, [m, 1, 2]),
+    ?assertEqual({ok, 2}, todana(Z, get, [m, 1])),
+    ?assertError(badarg, todana(A, get, [m, 1])),
+    {ok, _} = todana(Z, open, [d, #{durable => true}]),
+    ?assertMatch({error, {exists, _}}, todana(Z, open, [d, #{}])),
+    ?assertMatch(
+        {error, {exists, _}}, todana(Z, open, [m, #{durable => true}])
+    ).
+
+clients_of_a_guest_reach_the_records(Config) ->
+    [A | _] = cluster([a, b, c], Config),
+    Z = guest(z, A, [{listen_resp, '127.0.0.1:0'}]),
+    Socket = connect(Z),
+    ?assertEqual(~"+OK\r\n", ask(Socket, ~"SET k v\r\n")),
+    ?assertEqual(~"$1\r\nv\r\n", ask(Socket, ~"GET k\r\n")),
+    {ok, _} = todana(Z, open, [db0, #{}]),
+    ?assertEqual({ok, ~"v"}, todana(Z, get, [db0, ~"k"])),
+    ok = todana(Z, put, [db0, ~"k", ~"w"]),
+    ?assertEqual(~"$1\r\nw\r\n", ask(Socket, ~"GET k\r\n")).
+
+%% Reads go on, and so do writes, of which some have an unknown outcome.
+another_member_becomes_the_seat(Config) ->
+    [A | _] = Members = cluster([a, b, c], Config),
+    Z = guest(z, A, [{listen_resp, '127.0.0.1:0'}]),
+    {ok, _} = todana(Z, open, [t, #{durable => true, codec => term}]),
+    await(fun() -> rpc(Z, todana_guest, seat, []) =/= none end),
+    Socket = connect(Z),
+    ~"+OK\r\n" = ask(Socket, ~"SET k v\r\n"),
+    ok = todana(Z, put, [t, k, v]),
+    Seat = rpc(Z, todana_guest, seat, []),
+    ok = kill(Seat),
+    ?assertEqual(~"$1\r\nv\r\n", ask(Socket, ~"GET k\r\n")),
+    ?assertEqual({ok, v}, todana(Z, get, [t, k])),
+    await(fun() -> todana(Z, put, [t, k, w]) =:= ok end),
+    await(fun() -> ask(Socket, ~"SET k w\r\n") =:= ~"+OK\r\n" end),
+    Next = rpc(Z, todana_guest, seat, []),
+    ?assert(lists:member(Next, Members -- [Seat])),
+    %% One that hangs is no seat either.
+    ok = signal(Next, "STOP"),
+    try
+        [Last] = Members -- [Seat, Next],
+        ?assertEqual(
+            ~"$1\r\nw\r\n", ask(Socket, ~"TODANA.READ local\r\nGET k\r\n", 2)
+        ),
+        ?assertEqual(Last, rpc(Z, todana_guest, seat, []))
+    after
+        ok = signal(Next, "CONT")
+    end.
+
+without_a_member_nothing_is_done(Config) ->
+    [A] = cluster([a], Config),
+    Z = guest(z, A, [{listen_resp, '127.0.0.1:0'}]),
+    {ok, _} = todana(Z, open, [t, #{durable => true, codec => term}]),
+    Socket = connect(Z),
+    ~"+OK\r\n" = ask(Socket, ~"SET k v\r\n"),
+    ok = todana(Z, put, [t, k, v]),
+    ok = kill(A),
+    await(fun() ->
+        ask(Socket, ~"GET k\r\n") =:=
+            ~"-CLUSTERDOWN no member of the cluster answers this node\r\n"
+    end),
+    ?assertEqual(
+        ~"-CLUSTERDOWN no member of the cluster answers this node\r\n",
+        ask(Socket, ~"SET k v\r\n")
+    ),
+    ?assertError(unavailable, todana(Z, get, [t, k])),
+    A = node(a, [], Config),
+    await(fun() -> ask(Socket, ~"GET k\r\n") =:= ~"$1\r\nv\r\n" end),
+    ?assertEqual({ok, v}, todana(Z, get, [t, k])).
+
+a_guest_is_refused(Config) ->
+    [A | _] = cluster([a], Config),
+    has(refused_guest(z, A, [{data_dir, '/tmp/todana-none'}]), "no data_dir"),
+    has(refused_guest(z, A, [{cluster_create, yes}]), "create"),
+    has(refused_guest(z, off, []), "name a member"),
+    has(refused_guest(z, A, [{databases, 'a.kct'}]), "other ones: db0.kch"),
+    has(refused_guest(a, A, []), "itself"),
+    Alone = node(d, [], Config),
+    has(refused_guest(z, Alone, []), "not a member of a cluster").
+
+%% No entry of the log, and nothing on the members when it has ended.
+a_guest_leaves_nothing_behind(Config) ->
+    [A | _] = cluster([a], Config),
+    Index = fun() -> rpc(A, todana_nif, group_applied, [0]) end,
+    await(fun() -> I = Index(), timer:sleep(1_500), I =:= Index() end),
+    Before = Index(),
+    Z = guest(z, A, []),
+    await(fun() -> rpc(A, todana_seat, guests, []) =:= [Z] end),
+    ok = rpc(Z, application, stop, [todana]),
+    await(fun() -> rpc(A, todana_seat, guests, []) =:= [] end),
+    Y = guest(y, A, []),
+    await(fun() -> rpc(A, todana_seat, guests, []) =:= [Y] end),
+    ok = kill(Y),
+    await(fun() -> rpc(A, todana_seat, guests, []) =:= [] end),
+    ?assertEqual(Before, Index()).
+
+changes_are_reported_to_a_guest(Config) ->
+    [A | _] = Members = cluster([a, b, c], Config),
+    Z = guest(z, A, []),
+    {ok, _} = todana(Z, open, [t, #{durable => true, codec => term}]),
+    Pid = rpc(Z, ?MODULE, subscriber, [t, #{}]),
+    {ok, _} = todana(A, open, [t, #{durable => true, codec => term}]),
+    ok = todana(A, put, [t, {a, 1}, 1]),
+    ok = todana(Z, delete, [t, {a, 1}]),
+    await(fun() ->
+        case changes(Z, Pid) of
+            [{put, {a, 1}, _}, {delete, {a, 1}, _}] -> true;
+            _ -> false
+        end
+    end),
+    Seat = rpc(Z, todana_guest, seat, []),
+    ok = kill(Seat),
+    await(fun() -> lists:member({lost, 1}, changes(Z, Pid)) end),
+    [Other | _] = Members -- [Seat],
+    await(fun() ->
+        try todana(Other, put, [t, {a, 2}, 1]) =:= ok catch _:_ -> false end
+    end),
+    await(fun() ->
+        [K || {put, K, _} <- changes(Z, Pid), K =:= {a, 2}] =/= []
+    end),
+    rpc(Z, erlang, exit, [Pid, kill]).
+
+names_are_registered_on_a_guest(Config) ->
+    [A | _] = Members = cluster([a, b, c], Config),
+    Z = guest(z, A, []),
+    [ok = names(N, start_scope, [s, cluster]) || N <- [Z | Members]],
+    {Pid, {yes, Token}} = rpc(Z, ?MODULE, owner, [{user, 7}, #{}]),
+    Name = {s, {user, 7}},
+    [
+        begin
+            await(fun() -> names(N, whereis_name, [Name]) =:= Pid end),
+            ?assertEqual({ok, Pid, Token}, names(N, lookup_token, [Name])),
+            ?assertEqual([{user, 7}], names(N, which_names, [s, Z]))
+        end
+     || N <- [Z | Members]
+    ],
+    {_, no} = rpc(A, ?MODULE, owner, [{user, 7}, #{}]),
+    {Other, {yes, _}} = rpc(A, ?MODULE, owner, [x, #{metadata => m}]),
+    ?assertEqual({ok, Other, m}, names(Z, lookup, [{s, x}])),
+    {_, no} = rpc(Z, ?MODULE, owner, [x, #{}]),
+    %% A copy.
+    [Other = names(Z, whereis_name, [{s, x}]) || _ <- lists:seq(1, 100)],
+    rpc(A, erlang, exit, [Other, kill]),
+    await(fun() -> names(Z, whereis_name, [{s, x}]) =:= undefined end),
+    rpc(Z, erlang, exit, [Pid, kill]),
+    await(fun() -> names(A, whereis_name, [Name]) =:= undefined end),
+    {_, {yes, Later}} = rpc(A, ?MODULE, owner, [{user, 7}, #{}]),
+    ?assert(Later > Token),
+    ok = names(Z, unregister_name, [Name]),
+    ?assertEqual(undefined, names(Z, whereis_name, [Name])).
+
+groups_have_members_on_a_guest(Config) ->
+    [A | _] = cluster([a, b, c], Config),
+    Z = guest(z, A, []),
+    [ok = names(N, start_scope, [s, cluster]) || N <- [Z, A]],
+    {Seen, []} = rpc(Z, ?MODULE, collector, [s, {room, 9}]),
+    Of = [rpc(N, ?MODULE, member, [s, {room, 9}]) || N <- [Z, A, Z]],
+    await(fun() -> changes(Z, Seen) =:= [{join, [P]} || P <- Of] end),
+    Members = fun(N) ->
+        lists:sort(rpc(N, todana_groups, get_members, [s, {room, 9}]))
+    end,
+    [await(fun() -> Members(N) =:= lists:sort(Of) end) || N <- [Z, A]],
+    ?assertEqual([{room, 9}], rpc(Z, todana_groups, which_groups, [s])),
+    [_, Second, _] = Of,
+    rpc(A, erlang, exit, [Second, kill]),
+    await(fun() ->
+        changes(Z, Seen) =:= [{join, [P]} || P <- Of] ++ [{leave, [Second]}]
+    end).
+
+names_of_a_guest_that_ends_are_freed(Config) ->
+    [A | _] = cluster([a, b, c], Config),
+    [Y, Z] = [guest(L, A, []) || L <- [y, z]],
+    [ok = names(N, start_scope, [s, cluster]) || N <- [Y, Z, A]],
+    {Pid, {yes, _}} = rpc(Y, ?MODULE, owner, [stopped, #{}]),
+    {_, {yes, _}} = rpc(Z, ?MODULE, owner, [killed, #{}]),
+    ?assertEqual(Pid, names(A, whereis_name, [{s, stopped}])),
+    ok = rpc(Y, application, stop, [todana]),
+    await(fun() -> names(A, whereis_name, [{s, stopped}]) =:= undefined end),
+    ok = kill(Z),
+    await(fun() ->
+        {_, Result} = rpc(A, ?MODULE, owner, [killed, #{}]),
+        Result =/= no
+    end).
+
+a_guest_whose_seat_ends_keeps_its_names(Config) ->
+    [A | _] = cluster([a, b, c], Config),
+    Z = guest(z, A, []),
+    ok = names(Z, start_scope, [s, cluster]),
+    {Pid, {yes, Token}} = rpc(Z, ?MODULE, owner, [n, #{notify => true}]),
+    ok = kill(rpc(Z, todana_guest, seat, [])),
+    timer:sleep(12_000),
+    ?assertEqual({ok, Pid, Token}, names(Z, lookup_token, [{s, n}])),
+    ?assertEqual([], changes(Z, Pid)).
+
+%% ---------------------------------------------------------------- helpers ---
+
+names(Node, Function, Arguments) ->
+    rpc(Node, todana_names, Function, Arguments).
+
+changes(Node, Pid) -> rpc(Node, gen_server, call, [Pid, all]).
+
+%% The messages that a process has got, in their order.
+keep(Kept) ->
+    receive
+        {'$gen_call', From, all} ->
+            gen_server:reply(From, lists:reverse(Kept)),
+            keep(Kept);
+        {todana, Subscription, ready} ->
+            keep(lists:reverse(todana:events(Subscription)) ++ Kept);
+        {_Ref, Change, _Group, Pids} ->
+            keep([{Change, Pids} | Kept]);
+        Message ->
+            keep([Message | Kept])
+    end.
+
+begun(Begin) ->
+    Caller = self(),
+    Pid = spawn(fun() ->
+        Caller ! {self(), Begin()},
+        keep([])
+    end),
+    receive {Pid, Result} -> {Pid, Result} end.
+
+subscriber(Table, Options) ->
+    {Pid, {ok, _}} = begun(fun() -> todana:subscribe(Table, Options) end),
+    Pid.
+
+owner(Name, Options) ->
+    begun(fun() ->
+        todana_names:register_name_token({s, Name}, self(), Options)
+    end).
+
+member(Scope, Group) ->
+    {Pid, ok} = begun(fun() -> todana_groups:join(Scope, Group, self()) end),
+    Pid.
+
+collector(Scope, Group) ->
+    begun(fun() ->
+        {_, Members} = todana_groups:monitor(Scope, Group),
+        Members
+    end).
+
+todana(Node, Function, Arguments) -> rpc(Node, todana, Function, Arguments).
+
+has(Sentence, Part) ->
+    Text = unicode:characters_to_list(Sentence),
+    ?assertNotEqual({Text, nomatch}, {Text, string:find(Text, Part)}).
+
+connect(Node) ->
+    Addresses = rpc(Node, todana_listener, addresses, []),
+    {resp, Address} = lists:keyfind(resp, 1, Addresses),
+    [_, Port] = string:split(Address, ":", trailing),
+    {ok, Socket} = gen_tcp:connect(
+        {127, 0, 0, 1}, list_to_integer(Port), [binary, {active, false}]
+    ),
+    Socket.
+
+ask(Socket, Request) -> ask(Socket, Request, 1).
+
+%% The last one of the replies, each of one line or a bulk.
+ask(Socket, Request, Count) ->
+    ok = gen_tcp:send(Socket, Request),
+    lists:last([reply(Socket) || _ <- lists:seq(1, Count)]).
+
+reply(Socket) ->
+    case line(Socket, <<>>) of
+        <<"$-1\r\n">> = None -> None;
+        <<"$", _/binary>> = Length ->
+            <<Length/binary, (line(Socket, <<>>))/binary>>;
+        Line -> Line
+    end.
+
+line(Socket, Line) ->
+    case binary:longest_common_suffix([Line, ~"\r\n"]) of
+        2 -> Line;
+        _ ->
+            {ok, Byte} = gen_tcp:recv(Socket, 1, 20_000),
+            line(Socket, <<Line/binary, Byte/binary>>)
+    end.
