@@ -9,7 +9,7 @@
 %%     |- todana_flight_1..8    choose the process that computes a missing key
 %%     |- todana_name_watcher_1..8  free the names of processes that end
 %%     |- todana_durable_sup    the log of durable databases, with `data_dir'
-%%     |- todana_guest, todana_away_events
+%%     |- todana_guest, todana_away_events, todana_spread
 %%     |                        the link to a member, with `no_replica'
 %%     |- todana_session_leader, todana_name_cache, todana_scope_session,
 %%     |  todana_scope_monitor, todana_claim_watcher_1..8
@@ -111,7 +111,7 @@ durable(Options) ->
 guest(#{no_replica := yes}) ->
     [
         #{id => Name, start => {Name, start_link, []}}
-     || Name <- [todana_guest, todana_away_events]
+     || Name <- [todana_guest, todana_away_events, todana_spread]
     ];
 guest(_Options) ->
     [].

@@ -16,6 +16,9 @@
     without_a_member_nothing_is_done/1,
     a_guest_is_refused/1,
     a_guest_leaves_nothing_behind/1,
+    messages_reach_all_nodes/1,
+    a_running_node_becomes_a_guest/1,
+    the_status_has_the_guests/1,
     changes_are_reported_to_a_guest/1,
     names_are_registered_on_a_guest/1,
     groups_have_members_on_a_guest/1,
@@ -42,6 +45,9 @@ all() ->
         without_a_member_nothing_is_done,
         a_guest_is_refused,
         a_guest_leaves_nothing_behind,
+        messages_reach_all_nodes,
+        a_running_node_becomes_a_guest,
+        the_status_has_the_guests,
         changes_are_reported_to_a_guest,
         names_are_registered_on_a_guest,
         groups_have_members_on_a_guest,
@@ -302,12 +308,82 @@ a_guest_leaves_nothing_behind(Config) ->
     await(fun() -> rpc(A, todana_seat, guests, []) =:= [] end),
     ?assertEqual(Before, Index()).
 
+%% What clients publish at a member, at a guest of it, and at another guest.
+messages_reach_all_nodes(Config) ->
+    [A | _] = cluster([a], Config),
+    Listen = [{listen_resp, '127.0.0.1:0'}],
+    B = node(b, [{cluster_join, A} | Listen], Config),
+    await(fun() -> todana_peers:is_open(B) end),
+    Guests = [guest(Letter, A, Listen) || Letter <- [x, y, z]],
+    Sockets = [connect(N) || N <- [B | Guests]],
+    Subscribers = [connect(N) || N <- [B | Guests]],
+    [
+        ok = gen_tcp:send(Socket, ~"SUBSCRIBE news\r\n")
+     || Socket <- Subscribers
+    ],
+    [lines(Socket, 6) || Socket <- Subscribers],
+    [
+        begin
+            ok = gen_tcp:send(Publisher, [~"PUBLISH news ", Text, ~"\r\n"]),
+            [
+                ?assertEqual(
+                    <<Text/binary, "\r\n">>, lists:last(lines(Socket, 7))
+                )
+             || Socket <- Subscribers
+            ]
+        end
+     || {N, Publisher} <- lists:enumerate(Sockets),
+        Text <- [<<"text", ($0 + N)>>]
+    ],
+    [_, X | _] = Sockets,
+    _ = line(X, <<>>),
+    has(ask(X, ~"CLIENT TRACKING ON\r\n"), "track keys at a member").
+
+a_running_node_becomes_a_guest(Config) ->
+    [A | _] = cluster([a], Config),
+    {_, Z} = todana_peers:peer(z),
+    ok = rpc(Z, todana_peers, start, ["off", []]),
+    {ok, _} = todana(Z, open, [m, #{}]),
+    {error, Sentence} = rpc(Z, todana_cluster, visit, ['none@127.0.0.1']),
+    has(Sentence, "none@127.0.0.1"),
+    %% Nothing has been stopped.
+    ?assertEqual([m], todana(Z, list, [])),
+    ?assertError(badarg, rpc(Z, todana_cluster, visit, [Z])),
+    ok = rpc(Z, todana_cluster, visit, [A]),
+    {ok, _} = todana(Z, open, [t, #{durable => true, codec => term}]),
+    ok = todana(Z, put, [t, k, v]),
+    ?assertEqual({ok, v}, todana(Z, get, [t, k])).
+
+the_status_has_the_guests(Config) ->
+    [A | _] = cluster([a], Config),
+    Z = guest(z, A, [{listen_resp, '127.0.0.1:0'}]),
+    await(fun() ->
+        #{guests := Guests} = rpc(A, todana_cluster, status, []),
+        Guests =:= [#{node => Z, seat => A}]
+    end),
+    {ok, Plain} = rpc(Z, todana_cluster_commands, run, [~"status", #{}]),
+    Status = json:decode(iolist_to_binary(json:encode(Plain))),
+    Screen = iolist_to_binary(rpc(Z, todana_cluster_text, screen, [Status])),
+    has(Screen, lists:concat(["guests: ", Z, " at ", A])),
+    {error, Refusal} =
+        rpc(Z, todana_cluster_commands, run, [~"force", #{}]),
+    has(Refusal, "on a member"),
+    Families = rpc(Z, todana_metrics, families, [
+        rpc(Z, todana_figures, collect, [])
+    ]),
+    Metrics = iolist_to_binary(rpc(Z, todana_metrics_text, text, [Families])),
+    has(Metrics, "todana_guest_has_seat 1"),
+    ?assertEqual(ok, rpc(Z, todana_health, ready, [])),
+    ok = kill(A),
+    await(fun() -> rpc(Z, todana_health, ready, []) =/= ok end).
+
 changes_are_reported_to_a_guest(Config) ->
     [A | _] = Members = cluster([a, b, c], Config),
     Z = guest(z, A, []),
-    {ok, _} = todana(Z, open, [t, #{durable => true, codec => term}]),
+    Options = #{durable => true, codec => term},
+    {ok, _} = todana(Z, open, [t, Options]),
     Pid = rpc(Z, ?MODULE, subscriber, [t, #{}]),
-    {ok, _} = todana(A, open, [t, #{durable => true, codec => term}]),
+    {ok, _} = todana(A, open, [t, Options]),
     ok = todana(A, put, [t, {a, 1}, 1]),
     ok = todana(Z, delete, [t, {a, 1}]),
     await(fun() ->
@@ -321,7 +397,12 @@ changes_are_reported_to_a_guest(Config) ->
     await(fun() -> lists:member({lost, 1}, changes(Z, Pid)) end),
     [Other | _] = Members -- [Seat],
     await(fun() ->
-        try todana(Other, put, [t, {a, 2}, 1]) =:= ok catch _:_ -> false end
+        try
+            {ok, _} = todana(Other, open, [t, Options]),
+            todana(Other, put, [t, {a, 2}, 1]) =:= ok
+        catch
+            _:_ -> false
+        end
     end),
     await(fun() ->
         [K || {put, K, _} <- changes(Z, Pid), K =:= {a, 2}] =/= []
@@ -477,6 +558,8 @@ reply(Socket) ->
             <<Length/binary, (line(Socket, <<>>))/binary>>;
         Line -> Line
     end.
+
+lines(Socket, Count) -> [line(Socket, <<>>) || _ <- lists:seq(1, Count)].
 
 line(Socket, Line) ->
     case binary:longest_common_suffix([Line, ~"\r\n"]) of

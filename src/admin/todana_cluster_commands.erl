@@ -7,10 +7,25 @@
 -doc "Carries out a command of `todana_control'.".
 -spec run(binary(), map()) -> todana_node_commands:result().
 run(Command, Request) ->
-    case whereis(todana_membership) of
-        undefined -> {error, "this node is not a member of a cluster"};
-        _ -> run_in_cluster(Command, Request)
+    case {whereis(todana_membership), todana_guest:is_guest()} of
+        {undefined, true} ->
+            run_on_guest(Command, Request);
+        {undefined, false} ->
+            {error, "this node is not a member of a cluster"};
+        _ ->
+            run_in_cluster(Command, Request)
     end.
+
+%% A member says how the cluster is.
+-spec run_on_guest(binary(), map()) -> todana_node_commands:result().
+run_on_guest(~"status", Request) ->
+    case todana_away:ask(?MODULE, run, none, [~"status", Request]) of
+        {badarg, _, _} -> {error, "no member of the cluster answers"};
+        Result -> Result
+    end;
+run_on_guest(Command, _Request) ->
+    {error, ["this node is a guest of the cluster: run `bin/todana cluster ",
+             Command, "` on a member"]}.
 
 -spec run_in_cluster(binary(), map()) -> todana_node_commands:result().
 run_in_cluster(~"status", _Request) ->

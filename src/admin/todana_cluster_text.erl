@@ -27,10 +27,25 @@ screen(#{~"cluster" := Cluster, ~"members" := Members} = Status) ->
     [
         io_lib:format("cluster ~ts, ~ts~n", [Cluster, leader(Leader)]),
         [row(Row, Widths) || Row <- Rows],
+        guests(maps:get(~"guests", Status, [])),
         [
             ["- ", Sentence, $\n]
          || Sentence <- claims(Status) ++ advice(Leader, Members, Last)
         ]
+    ].
+
+%% Nodes without a replica.
+-spec guests([map()]) -> iodata().
+guests([]) ->
+    "";
+guests(Guests) ->
+    [
+        "guests: ",
+        lists:join(", ", [
+            [Node, " at ", Seat]
+         || #{~"node" := Node, ~"seat" := Seat} <- Guests
+        ]),
+        $\n
     ].
 
 -spec leader(binary()) -> iodata().

@@ -28,7 +28,8 @@
     %% As `todana:info/0'.
     log := map(),
     cluster := #{members := pos_integer(), leads := boolean(),
-                 has_leader := boolean()} | none,
+                 has_leader := boolean(), guests := non_neg_integer()} | none,
+    guest := #{atom() => term()} | none,
     erlang := #{atom() => non_neg_integer() | text()},
     memory := [{atom(), non_neg_integer()}],
     schedulers := [scheduler()],
@@ -43,6 +44,7 @@ collect() ->
         tables => tables(),
         log => Log,
         cluster => cluster(),
+        guest => guest(),
         erlang => erlang_vm(),
         memory => erlang:memory(),
         schedulers => schedulers(),
@@ -71,7 +73,8 @@ tables() ->
 
 %% What this node knows, without asking another one.
 -spec cluster() ->
-    #{members := pos_integer(), leads := boolean(), has_leader := boolean()}
+    #{members := pos_integer(), leads := boolean(), has_leader := boolean(),
+      guests := non_neg_integer()}
     | none.
 cluster() ->
     case whereis(todana_membership) of
@@ -83,8 +86,17 @@ cluster() ->
             #{
                 members => length(todana_members:known(Group)),
                 leads => Leader =:= node(),
-                has_leader => Leader =/= none
+                has_leader => Leader =/= none,
+                guests => length(todana_seats:guests())
             }
+    end.
+
+%% Of a node without a replica.
+-spec guest() -> #{atom() => term()} | none.
+guest() ->
+    case todana_guest:is_guest() of
+        true -> todana_guest:info();
+        false -> none
     end.
 
 -spec erlang_vm() -> #{atom() => non_neg_integer() | text()}.

@@ -47,9 +47,14 @@ ready(Log) ->
 
 -spec by_log(map()) -> verdict().
 by_log(#{state := serving}) ->
-    case todana_stranger:verdict() of
-        ok -> ok;
-        {error, Sentence} -> no("~ts", [Sentence])
+    case {todana_guest:is_guest(), todana_guest:seat()} of
+        {true, none} ->
+            no("no member of the cluster serves this guest", []);
+        _ ->
+            case todana_stranger:verdict() of
+                ok -> ok;
+                {error, Sentence} -> no("~ts", [Sentence])
+            end
     end;
 by_log(#{state := recovering, progress := Percent}) ->
     no("the durable databases are being read, ~b %", [Percent]);

@@ -32,6 +32,7 @@ families(Figures) ->
         by_rows(log_rows(), log(Log)) ++
         log_times(Log) ++
         cluster(maps:get(cluster, Figures)) ++
+        guest(maps:get(guest, Figures, none)) ++
         event_loops(Loops) ++
         by_rows(erlang_rows(), Erlang) ++
         schedulers(maps:get(schedulers, Figures)).
@@ -323,8 +324,11 @@ log_times(Log) ->
 -spec cluster(map() | none) -> [family()].
 cluster(none) ->
     [];
-cluster(#{members := Members, leads := Leads, has_leader := HasLeader}) ->
+cluster(#{members := Members, leads := Leads, has_leader := HasLeader} = Of) ->
     [
+        {~"todana_cluster_guests", gauge,
+            ~"Guests of the cluster that have their seat at this node.",
+            [{[], maps:get(guests, Of, 0)}]},
         {~"todana_cluster_members", gauge,
             ~"Members of the cluster that this node knows.",
             [{[], Members}]},
@@ -332,6 +336,22 @@ cluster(#{members := Members, leads := Leads, has_leader := HasLeader}) ->
             [{[], flag(Leads)}]},
         {~"todana_cluster_has_leader", gauge,
             ~"1 if this node knows a leader.", [{[], flag(HasLeader)}]}
+    ].
+
+-spec guest(map() | none) -> [family()].
+guest(none) ->
+    [];
+guest(#{seat := Seat, queue_bytes := Bytes, in_flight := InFlight}) ->
+    [
+        {~"todana_guest_has_seat", gauge,
+            ~"1 if a member of the cluster serves this guest.",
+            [{[], flag(Seat =/= none)}]},
+        {~"todana_guest_queue_bytes", gauge,
+            ~"Bytes of requests that wait to be sent to the member.",
+            [{[], Bytes}]},
+        {~"todana_guest_in_flight", gauge,
+            ~"Requests that the member has not answered yet.",
+            [{[], InFlight}]}
     ].
 
 -spec event_loops([todana_figures:event_loop()]) -> [family()].

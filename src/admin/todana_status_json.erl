@@ -41,6 +41,10 @@ value(Figures) ->
         ],
         log => todana_status:plain(Log),
         cluster => case Cluster of none -> null; #{} -> Cluster end,
+        guest => case maps:get(guest, Figures, none) of
+            none -> null;
+            #{} = Guest -> Guest
+        end,
         erlang => Erlang#{
             memory_bytes => maps:from_list(Memory),
             schedulers => [

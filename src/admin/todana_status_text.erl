@@ -42,7 +42,7 @@ of_memory(#{~"server" := Server, ~"databases" := Databases} = Figures) ->
         [
             ["  ", string:pad(Name, 12), Text, $\n]
          || {Name, Text} <- [
-                {"durability", "none: all records are in memory only"},
+                guest(Figures),
                 {"records", io_lib:format("~b, ~ts, ~ts", [
                     Sum(~"records"), in_bytes(Sum(~"bytes")), Limit
                 ])},
@@ -53,6 +53,14 @@ of_memory(#{~"server" := Server, ~"databases" := Databases} = Figures) ->
             ]
         ]
     ].
+
+-spec guest(map()) -> {string(), iodata()}.
+guest(#{~"guest" := #{~"seat" := ~"none"}}) ->
+    {"guest", "no member of the cluster serves this node"};
+guest(#{~"guest" := #{~"seat" := Seat}}) ->
+    {"guest", ["of a cluster, at ", Seat, ", which has the records"]};
+guest(#{}) ->
+    {"durability", "none: all records are in memory only"}.
 
 -spec headline(binary(), map()) -> iodata().
 headline(~"recovering", #{~"progress" := Percent} = Info) ->

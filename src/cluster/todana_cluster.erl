@@ -6,7 +6,7 @@ that contains Todana. `bin/todana cluster` has the same functions as commands,
 which docs/cluster.md describes. Errors are sentences.
 """.
 
--export([join/2, leave/1, replace/2, transfer/1, force/0]).
+-export([join/2, visit/1, leave/1, replace/2, transfer/1, force/0]).
 %% For `bin/todana cluster', and for other nodes
 -export([status/0, facts/0]).
 
@@ -68,18 +68,59 @@ join_misuse(_Peer, _Options) ->
 
 -spec join_with(node(), file:filename()) -> ok | {error, string()}.
 join_with(Peer, DataDir) ->
+    start_with(
+        #{data_dir => DataDir, cluster_join => atom_to_list(Peer)},
+        fun may_join/0
+    ).
+
+-doc """
+Makes this node a guest of the cluster of `Peer`: it serves clients and has the
+Erlang API, and the members have the records. It has no `data_dir`.
+
+The application is started again, as by `join/2`, with the options `no_replica`
+and `cluster_join`, and what `join/2` says about connections, tables in memory
+and refusals holds for this function, too. A guest that stops leaves nothing
+behind in the cluster.
+""".
+-spec visit(node()) -> ok | {error, Sentence :: string()}.
+visit(Peer) when is_atom(Peer), Peer =/= node() ->
+    start_with(
+        #{no_replica => "yes", cluster_join => atom_to_list(Peer)},
+        fun may_visit/0
+    );
+visit(Peer) ->
+    Misuse = {badarg, 1, not_another_node},
+    todana_error:raise(?MODULE, visit, [Peer], Misuse).
+
+-spec start_with(#{atom() => term()}, fun(() -> ok | {error, string()})) ->
+    ok | {error, string()}.
+start_with(Options, May) ->
     Old = [
-        {Name, application:get_env(todana, Name)}
-     || Name <- [data_dir, cluster_join]
+        {Name, application:get_env(todana, Name)} || Name := _ <- Options
     ],
-    ok = application:set_env(todana, data_dir, DataDir),
-    ok = application:set_env(todana, cluster_join, atom_to_list(Peer)),
-    case may_join() of
+    ok = maps:foreach(
+        fun(Name, Value) -> application:set_env(todana, Name, Value) end,
+        Options
+    ),
+    case May() of
         ok ->
             restart(restart_type(), Old);
         {error, Sentence} ->
             ok = lists:foreach(fun restore/1, Old),
             {error, Sentence}
+    end.
+
+-spec may_visit() -> ok | {error, string()}.
+may_visit() ->
+    maybe
+        ok ?= is_no_member(),
+        {ok, Options} ?= todana_config:embedded(),
+        ok ?= todana_release:check(Options),
+        {ok, Visiting, #{seed := Seed}} ?= todana_cluster_start:visit(Options),
+        todana_databases:set(Visiting, Seed)
+    else
+        {error, {todana, Sentence}} -> {error, Sentence};
+        {error, Sentence} -> {error, Sentence}
     end.
 
 %% What a start would refuse, while nothing has been stopped. The cluster is
@@ -443,14 +484,22 @@ status() ->
     {Leader, Members} = known_members(led_members()),
     Nodes = [Node || #{node := Node} <- Members],
     Map = todana_cluster_map:nodes(Nodes),
+    Facts = with_refusals(Nodes),
     #{
         cluster => todana_admission:cluster(),
         node => node(),
         leader => Leader,
         claims => todana_stranger:claims(),
+        guests => [
+            #{node => Guest, seat => Seat}
+         || {Seat, #{guests := Guests}} <- lists:zip(Nodes, Facts),
+            Guest <- Guests
+        ],
         members => [
-            maps:merge(maps:merge(Member, place(Member, Map)), Facts)
-         || {Member, Facts} <- lists:zip(Members, with_refusals(Nodes))
+            maps:remove(guests, maps:merge(
+                maps:merge(Member, place(Member, Map)), Own
+            ))
+         || {Member, Own} <- lists:zip(Members, Facts)
         ]
     }.
 
@@ -563,10 +612,11 @@ facts() ->
         [
             state, reason, progress, applied_index, log_time_ms, commit_us,
             clock_differs_ms, disk_free_bytes, in_flight, oldest_ms, version,
-            format_used, cluster
+            format_used, cluster, guests
         ],
         (todana_group:info(group()))#{
-            version => version(), cluster => todana_admission:cluster()
+            version => version(), cluster => todana_admission:cluster(),
+            guests => todana_seats:guests()
         }
     ).
 

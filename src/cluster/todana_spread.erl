@@ -3,8 +3,10 @@
 %% Messages do not go through the log: like the bus of Redis Cluster, this
 %% neither waits nor repeats. Native code queues the messages and wakes this
 %% process once for all of them (native/server/src/spread.rs); each bundle is
-%% one message to each other member. If the connection to a member is full, or
-%% there is none, the bundle is dropped for it, and counted.
+%% one message to each other member, and from there to the guests that have
+%% their seat there. A guest sends its bundles to its seat, which passes them on
+%% as its own. If the connection to a node is full, or there is none, the bundle
+%% is dropped for it, and counted.
 -module(todana_spread).
 -moduledoc false.
 -behaviour(gen_server).
@@ -50,20 +52,15 @@ handle_info(todana_spread, State) ->
         Bundle ->
             %% Messages that have arrived meanwhile come first.
             self() ! todana_spread,
-            {noreply, send(Bundle, others(), State)}
+            {noreply, publish(Bundle, State)}
     end;
-%% From another member.
+%% From another member, or to a guest from its seat.
 handle_info({todana_spread, Bundle}, State) when is_binary(Bundle) ->
-    case process_info(self(), message_queue_len) of
-        {message_queue_len, Length} when
-            Length > ?QUEUE_MAX;
-            Length * byte_size(Bundle) > ?QUEUE_BYTES_MAX
-        ->
-            {noreply, dropped(Bundle, node(), State)};
-        _ ->
-            ok = todana_nif:spread_deliver(Bundle),
-            {noreply, State}
-    end;
+    {noreply, deliver(Bundle, todana_seats:guests(), State)};
+%% From a guest.
+handle_info({todana_spread, Guest, Bundle}, State) when is_binary(Bundle) ->
+    Guests = lists:delete(Guest, todana_seats:guests()),
+    {noreply, deliver(Bundle, others() ++ Guests, State)};
 handle_info(_Message, State) ->
     {noreply, State}.
 
@@ -71,16 +68,43 @@ handle_info(_Message, State) ->
 terminate(_Reason, _State) ->
     todana_nif:spread_detach().
 
+%% Of clients of this node.
+-spec publish(binary(), #state{}) -> #state{}.
+publish(Bundle, State) ->
+    case {todana_guest:is_guest(), todana_guest:seat()} of
+        {false, _} -> send(Bundle, others() ++ todana_seats:guests(), State);
+        {true, none} -> dropped(Bundle, node(), State);
+        {true, Seat} -> send({?MODULE, node(), Bundle}, Bundle, [Seat], State)
+    end.
+
+%% To the clients of this node, and to others.
+-spec deliver(binary(), [node()], #state{}) -> #state{}.
+deliver(Bundle, Others, State) ->
+    case process_info(self(), message_queue_len) of
+        {message_queue_len, Length} when
+            Length > ?QUEUE_MAX;
+            Length * byte_size(Bundle) > ?QUEUE_BYTES_MAX
+        ->
+            dropped(Bundle, node(), State);
+        _ ->
+            ok = todana_nif:spread_deliver(Bundle),
+            send(Bundle, Others, State)
+    end.
+
 -spec others() -> [node()].
 others() ->
     lists:delete(node(), todana_members:known(todana_raft_groups:first())).
 
 -spec send(binary(), [node()], #state{}) -> #state{}.
 send(Bundle, Nodes, State) ->
+    send({?MODULE, Bundle}, Bundle, Nodes, State).
+
+-spec send(tuple(), binary(), [node()], #state{}) -> #state{}.
+send(Message, Bundle, Nodes, State) ->
     Options = [noconnect, nosuspend],
     lists:foldl(
         fun(Node, Now) ->
-            case erlang:send({?MODULE, Node}, {?MODULE, Bundle}, Options) of
+            case erlang:send({?MODULE, Node}, Message, Options) of
                 ok -> Now;
                 _ -> dropped(Bundle, Node, Now)
             end

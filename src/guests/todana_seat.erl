@@ -110,7 +110,11 @@ guests() -> todana_seats:guests().
 -spec facts() -> todana_guest:facts().
 facts() ->
     try
-        todana_nif:seat_facts()
+        {Gate, Facts, Reason} = todana_nif:seat_facts(),
+        #{durability := Durability} =
+            todana_raft_groups:opened(todana_raft_groups:first()),
+        Always = case Durability of always -> 1; everysec -> 0 end,
+        {Gate, Facts#{always => Always}, Reason}
     catch
         error:badarg -> {closed, #{}, ~"it is starting, or stops"}
     end.

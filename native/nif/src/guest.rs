@@ -5,6 +5,7 @@ use parking_lot::{Mutex, RwLock};
 use rustler::types::atom::Atom;
 use rustler::{Binary, Encoder, Env, LocalPid, NewBinary, NifResult, Term};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use todana_command::{FORMAT_MAX, VALUE_BYTES_MAX};
 use todana_group::{GUEST_WIRE, Gate, Guest, Homes, QUEUE_BYTES_MAX, SeatFacts, Submit, Wake};
 
@@ -12,6 +13,9 @@ use todana_group::{GUEST_WIRE, Gate, Guest, Homes, QUEUE_BYTES_MAX, SeatFacts, S
 const ANSWER_BYTES_MAX: usize = 256 << 10;
 
 static GUEST: RwLock<Option<Arc<Guest>>> = RwLock::new(None);
+
+/// Whether each write of the members is on disk when it is answered.
+static ALWAYS: AtomicBool = AtomicBool::new(false);
 
 /// The process that takes parcels.
 static LINK: Mutex<Option<LocalPid>> = Mutex::new(None);
@@ -40,6 +44,11 @@ pub(crate) fn homes() -> Option<Homes> {
 /// Whether durable databases of this node have no records here.
 pub(crate) fn is_away() -> bool {
     GUEST.read().is_some()
+}
+
+/// Whether each write of the members is on disk when it is answered, as far as this guest knows.
+pub(crate) fn always() -> bool {
+    ALWAYS.load(Relaxed)
 }
 
 fn the_guest() -> NifResult<Arc<Guest>> {
@@ -82,13 +91,14 @@ fn guest_attach(link: LocalPid) -> NifResult<Atom> {
     Ok(atoms::ok())
 }
 
-/// `guest_seat(Gate, #{value_bytes_max, format, now_ms, others}, Reason) -> ok`: what the seat says
-/// of itself.
+/// `guest_seat(Gate, #{value_bytes_max, format, now_ms, others, always}, Reason) -> ok`: what the
+/// seat says of itself.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn guest_seat(word: Atom, facts: Term<'_>, reason: &str) -> NifResult<Atom> {
     let number = |name: &str| -> NifResult<u64> {
         facts.map_get(Atom::from_str(facts.get_env(), name)?)?.decode()
     };
+    let is_always = number("always")? > 0;
     let facts = SeatFacts {
         gate: durable::gate_of(word).ok_or(rustler::Error::BadArg)?,
         value_bytes_max: usize::try_from(number("value_bytes_max")?).unwrap_or(usize::MAX),
@@ -96,6 +106,7 @@ fn guest_seat(word: Atom, facts: Term<'_>, reason: &str) -> NifResult<Atom> {
         now_ms: number("now_ms")?,
         others: usize::try_from(number("others")?).unwrap_or(usize::MAX),
     };
+    ALWAYS.store(is_always, Relaxed);
     the_guest()?.set_seat(facts, reason);
     Ok(atoms::ok())
 }

@@ -1,6 +1,6 @@
 //! The Erlang process that keeps the log (`todana_status`), as servers see it.
 
-use crate::{atoms, durable, erts, spread, topology};
+use crate::{atoms, durable, erts, guest, spread, topology};
 use parking_lot::Mutex;
 use rustler::types::atom::Atom;
 use rustler::{Env, LocalPid, NifResult, Term};
@@ -36,6 +36,7 @@ impl Keeper for NodeKeeper {
         if let Some(homes) = durable::homes() {
             let gate = homes.group(GroupNumber::default()).gate();
             let now = Arc::make_mut(&mut noted);
+            now.always = now.always || guest::always();
             (now.loading, now.writable) = (gate == Gate::Closed, gate == Gate::Open);
         }
         noted

@@ -19,12 +19,15 @@ use super::state::{State, Tracks};
 use super::table::Name;
 use crate::{Host, Tracking};
 use std::sync::Arc;
+use todana_command::DATABASES;
 
 /// Most prefixes of a client.
 const PREFIXES_MAX: usize = 256;
 /// Longest prefix: each of its bytes may cost a look-up for every write.
 const PREFIX_BYTES_MAX: usize = 1_024;
 
+const AWAY: &str = "ERR this node is a guest of its cluster and learns of no changes: track keys \
+                    at a member";
 const NOT_OPTIONAL: &str = "ERR CLIENT CACHING can be called only when the client is in tracking \
                             mode with OPTIN or OPTOUT mode enabled";
 const OTHER_BROADCAST: &str = "ERR You can't switch BCAST mode on/off before disabling tracking \
@@ -86,6 +89,9 @@ impl<H: Host> Call<'_, '_, H> {
         if !is_on {
             self.end_tracking();
             return self.ok();
+        }
+        if (0..DATABASES).any(|number| self.host.is_away(number)) {
+            return Err(AWAY.into());
         }
         let Tracking { broadcast, opt_in, opt_out, ref prefixes, .. } = wanted;
         if !broadcast && !prefixes.is_empty() {
