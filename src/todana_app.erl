@@ -12,6 +12,8 @@
 start(_Type, _Arguments) ->
     maybe
         ok ?= todana_release:engine(),
+        ok = todana_away:stopping(false),
+        ok = todana_guest:leave(),
         {ok, Given} ?= todana_config:embedded(),
         ok ?= todana_release:check(Given),
         {ok, Options, Seed} ?= seed(Given),
@@ -21,6 +23,7 @@ start(_Type, _Arguments) ->
         start(Options)
     else
         {error, Sentence} when is_list(Sentence) ->
+            ok = todana_guest:leave(),
             ok = todana_data_dir_open:close(),
             {error, {todana, Sentence}};
         {error, Reason} ->
@@ -38,6 +41,7 @@ start(#{databases := Databases} = Options) ->
             ok = await_seat(Options),
             {ok, Supervisor};
         {error, Reason} ->
+            ok = todana_guest:leave(),
             ok = todana_data_dir_open:close(),
             case todana_start_reason:sentence(Reason) of
                 {ok, Sentence} -> {error, {todana, Sentence}};
@@ -92,6 +96,8 @@ limit_memory(#{memory_limit := Bytes, memory_policy := Policy}) ->
 -spec prep_stop(State) -> State.
 prep_stop(State) ->
     ok = todana_systemd:stopping(),
+    ok = todana_away:stopping(true),
+    ok = todana_seats:stop(),
     ok = todana_scope_session:stop_scopes(),
     ok = todana_tables:close_durable(),
     State.

@@ -19,6 +19,14 @@
     messages_reach_all_nodes/1,
     a_running_node_becomes_a_guest/1,
     the_status_has_the_guests/1,
+    a_seat_has_what_clients_have_seen/1,
+    a_seat_that_hangs_stops_no_other_client/1,
+    a_call_goes_on_at_another_seat/1,
+    members_stop_one_after_the_other/1,
+    a_failed_start_leaves_no_guest/1,
+    subscriptions_follow_the_seat/1,
+    many_long_replies_are_limited/1,
+    a_seat_reaches_a_leader/1,
     changes_are_reported_to_a_guest/1,
     names_are_registered_on_a_guest/1,
     groups_have_members_on_a_guest/1,
@@ -27,6 +35,7 @@
 ]).
 %% Called in the guest
 -export([subscriber/2, owner/2, member/2, collector/2]).
+-export([log_server/0, kill_seats/0, sources/0, load/1]).
 
 -import(todana_peers, [
     guest/3, refused_guest/3, node/3, kill/1, signal/2, rpc/4, await/1,
@@ -48,6 +57,14 @@ all() ->
         messages_reach_all_nodes,
         a_running_node_becomes_a_guest,
         the_status_has_the_guests,
+        a_seat_has_what_clients_have_seen,
+        a_seat_that_hangs_stops_no_other_client,
+        a_call_goes_on_at_another_seat,
+        members_stop_one_after_the_other,
+        a_failed_start_leaves_no_guest,
+        subscriptions_follow_the_seat,
+        many_long_replies_are_limited,
+        a_seat_reaches_a_leader,
         changes_are_reported_to_a_guest,
         names_are_registered_on_a_guest,
         groups_have_members_on_a_guest,
@@ -377,6 +394,172 @@ the_status_has_the_guests(Config) ->
     ok = kill(A),
     await(fun() -> rpc(Z, todana_health, ready, []) =/= ok end).
 
+%% Otherwise clients would read older records than before.
+a_seat_has_what_clients_have_seen(Config) ->
+    [A | _] = Members = cluster([a, b, c], Config),
+    Z = guest(z, A, []),
+    {ok, _} = todana(Z, open, [t, #{durable => true, codec => term}]),
+    ok = todana(Z, put, [t, k, 0]),
+    #{leader := Leader} = rpc(A, todana_cluster, status, []),
+    Follower = hd(Members -- [Leader]),
+    seat_is(Z, hd(Members -- [Follower])),
+    timer:sleep(1_000),
+    Server = rpc(Follower, ?MODULE, log_server, []),
+    ok = rpc(Follower, sys, suspend, [Server]),
+    ok = todana(Z, put, [t, k, 1]),
+    [
+        begin
+            ok = rpc(S, ?MODULE, kill_seats, []),
+            ?assertEqual({ok, 1}, todana(Z, get, [t, k])),
+            await(fun() -> rpc(Z, todana_guest, seat, []) =/= none end),
+            ?assertNotEqual(Follower, rpc(Z, todana_guest, seat, []))
+        end
+     || _ <- lists:seq(1, 4), S <- [rpc(Z, todana_guest, seat, [])]
+    ],
+    ok = rpc(Follower, sys, resume, [Server]).
+
+%% The connection to it is full.
+a_seat_that_hangs_stops_no_other_client(Config) ->
+    [A | _] = cluster([a, b, c], Config),
+    Z = guest(z, A, [{listen_resp, '127.0.0.1:0'}]),
+    Socket = connect(Z),
+    ~"+OK\r\n" = ask(Socket, ~"SET k v\r\n"),
+    Seat = rpc(Z, todana_guest, seat, []),
+    ok = signal(Seat, "STOP"),
+    try
+        Long = binary:copy(~"x", 15_000_000),
+        Others = [connect(Z) || _ <- lists:seq(1, 4)],
+        [
+            ok = gen_tcp:send(Other, [
+                ~"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$15000000\r\n", Long, ~"\r\n"
+            ])
+         || Other <- Others
+        ],
+        await(fun() ->
+            not lists:member(rpc(Z, todana_guest, seat, []), [Seat, none])
+        end),
+        await(fun() -> ask(Socket, ~"EXISTS k\r\n") =:= ~":1\r\n" end)
+    after
+        ok = signal(Seat, "CONT")
+    end.
+
+a_call_goes_on_at_another_seat(Config) ->
+    [A | _] = cluster([a, b, c], Config),
+    Z = guest(z, A, []),
+    {ok, _} = todana(Z, open, [t, #{durable => true, codec => term}]),
+    ok = todana(Z, put, [t, k, v]),
+    Seat = rpc(Z, todana_guest, seat, []),
+    ok = signal(Seat, "STOP"),
+    try
+        ?assertEqual({ok, v}, todana(Z, get, [t, k]))
+    after
+        ok = signal(Seat, "CONT")
+    end.
+
+%% The application, in a node that goes on.
+members_stop_one_after_the_other(Config) ->
+    [A | _] = Members = cluster([a, b, c], Config),
+    Z = guest(z, A, []),
+    Options = #{durable => true, codec => term},
+    {ok, _} = todana(Z, open, [t, Options]),
+    ok = todana(Z, put, [t, k, 0]),
+    Load = rpc(Z, ?MODULE, load, [t]),
+    [
+        begin
+            Seat = rpc(Z, todana_guest, seat, []),
+            ok = rpc(Seat, application, stop, [todana]),
+            ?assertEqual(false, lists:member(t, rpc(Seat, todana, list, []))),
+            await(fun() -> rpc(Z, todana_guest, seat, []) =/= Seat end),
+            {ok, _} = rpc(Seat, application, ensure_all_started, [todana]),
+            await(fun() -> todana_peers:is_open(Seat) end)
+        end
+     || _ <- lists:seq(1, 4)
+    ],
+    ?assertEqual([], changes(Z, Load)),
+    rpc(Z, erlang, exit, [Load, kill]),
+    timer:sleep(500),
+    ok = todana(Z, put, [t, k, last]),
+    [
+        begin
+            {ok, _} = todana(M, open, [t, Options]),
+            ?assertEqual(last, todana(M, get, [t, k, none, #{read => linear}]))
+        end
+     || M <- Members
+    ].
+
+a_failed_start_leaves_no_guest(Config) ->
+    [A | _] = cluster([a], Config),
+    {ok, Socket} = gen_tcp:listen(0, [{ip, {127, 0, 0, 1}}]),
+    {ok, Port} = inet:port(Socket),
+    Address = list_to_atom(lists:concat(["127.0.0.1:", Port])),
+    _ = refused_guest(z, A, [{listen_resp, Address}]),
+    {_, Z} = todana_peers:peer(z),
+    {error, _} = rpc(Z, todana_peers, start, ["off", [
+        {cluster_join, A}, {no_replica, yes}, {listen_resp, Address}
+    ]]),
+    ?assertEqual(false, rpc(Z, todana_guest, is_guest, [])).
+
+subscriptions_follow_the_seat(Config) ->
+    [A | _] = cluster([a, b, c], Config),
+    Z = guest(z, A, []),
+    {ok, _} = todana(Z, open, [t, #{durable => true, codec => term}]),
+    Pid = rpc(Z, ?MODULE, subscriber, [t, #{}]),
+    Seat = rpc(Z, todana_guest, seat, []),
+    ?assertEqual([Seat], rpc(Z, ?MODULE, sources, [])),
+    ok = rpc(Seat, ?MODULE, kill_seats, []),
+    await(fun() ->
+        Next = rpc(Z, todana_guest, seat, []),
+        Next =/= Seat andalso rpc(Z, ?MODULE, sources, []) =:= [Next]
+    end),
+    await(fun() -> lists:member({lost, 1}, changes(Z, Pid)) end).
+
+%% They neither end the seat nor take all memory.
+many_long_replies_are_limited(Config) ->
+    [A | _] = cluster([a, b, c], Config),
+    Z = guest(z, A, [{listen_resp, '127.0.0.1:0'}]),
+    Socket = connect(Z),
+    Long = binary:copy(~"x", 15_000_000),
+    ok = gen_tcp:send(Socket, [
+        ~"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$15000000\r\n", Long, ~"\r\n"
+    ]),
+    ~"+OK\r\n" = line(Socket, <<>>),
+    Seat = rpc(Z, todana_guest, seat, []),
+    ok = gen_tcp:send(Socket, [~"GET k\r\n" || _ <- lists:seq(1, 12)]),
+    Kinds = [
+        case line(Socket, <<>>) of
+            ~"$15000000\r\n" ->
+                {ok, _} = gen_tcp:recv(Socket, 15_000_002, 30_000),
+                value;
+            <<"-CLUSTERDOWN", _/binary>> ->
+                refused
+        end
+     || _ <- lists:seq(1, 12)
+    ],
+    ?assertEqual([value, value, value, value], lists:sublist(Kinds, 4)),
+    ?assertEqual(Seat, rpc(Z, todana_guest, seat, [])).
+
+a_seat_reaches_a_leader(Config) ->
+    [A | _] = Members = cluster([a, b, c], Config),
+    Z = guest(z, A, []),
+    {ok, _} = todana(Z, open, [t, #{durable => true, codec => term}]),
+    #{leader := Leader} = rpc(A, todana_cluster, status, []),
+    Cut = hd(Members -- [Leader]),
+    seat_is(Z, Cut),
+    [
+        begin
+            rpc(Cut, erlang, set_cookie, [Other, one]),
+            rpc(Other, erlang, set_cookie, [Cut, another]),
+            rpc(Cut, erlang, disconnect_node, [Other])
+        end
+     || Other <- Members -- [Cut]
+    ],
+    await(fun() ->
+        not lists:member(rpc(Z, todana_guest, seat, []), [Cut, none])
+    end),
+    await(fun() ->
+        try todana(Z, put, [t, k, v]) =:= ok catch _:_ -> false end
+    end).
+
 changes_are_reported_to_a_guest(Config) ->
     [A | _] = Members = cluster([a, b, c], Config),
     Z = guest(z, A, []),
@@ -482,6 +665,63 @@ a_guest_whose_seat_ends_keeps_its_names(Config) ->
     ?assertEqual([], changes(Z, Pid)).
 
 %% ---------------------------------------------------------------- helpers ---
+
+%% Has the guest change its seat until it is this member.
+seat_is(Guest, Member) ->
+    await(fun() ->
+        case rpc(Guest, todana_guest, seat, []) of
+            Member -> true;
+            none -> false;
+            Other -> rpc(Other, ?MODULE, kill_seats, []) =:= none
+        end
+    end).
+
+%% Ra's server in this node.
+log_server() ->
+    [Server] = [
+        Pid
+     || Name <- registered(), Pid <- [whereis(Name)], is_pid(Pid),
+        {dictionary, Kept} <- [process_info(Pid, dictionary)],
+        lists:member({'$initial_call', {ra_server_proc, init, 1}}, Kept)
+    ],
+    Server.
+
+kill_seats() ->
+    [
+        exit(Pid, kill)
+     || {_, Pid, _, _} <- supervisor:which_children(todana_seats)
+    ],
+    ok.
+
+sources() ->
+    {state, Subscriptions, _} = sys:get_state(todana_away_events),
+    [
+        case Source of {Pid, _} -> node(Pid); none -> none end
+     || #{source := Source} <- maps:values(Subscriptions)
+    ].
+
+%% Reads and writes, and keeps what is neither a result nor an unknown outcome.
+load(Table) ->
+    spawn(fun() -> load(Table, []) end).
+
+load(Table, Kept) ->
+    receive
+        {'$gen_call', From, all} -> gen_server:reply(From, Kept)
+    after 0 -> ok
+    end,
+    Wrong = [
+        Result
+     || Call <- [
+            fun() -> todana:get(Table, k) end,
+            fun() -> todana:put(Table, k, 1) end
+        ],
+        Result <- [
+            try Call() catch Class:Reason:Stack -> {Class, Reason, Stack} end
+        ],
+        Result =/= ok, Result =/= {error, unknown},
+        not is_tuple(Result) orelse element(1, Result) =/= ok
+    ],
+    load(Table, Wrong ++ Kept).
 
 names(Node, Function, Arguments) ->
     rpc(Node, todana_names, Function, Arguments).

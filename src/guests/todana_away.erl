@@ -8,10 +8,16 @@
 -moduledoc false.
 
 -export([call/4, ask/4, name/1, table/1, tables/0, open/2, drop/1]).
+-export([stopping/1, is_stopping/0]).
 %% Guests call it
--export([serve/4]).
+-export([serve/5]).
 
 -define(PAUSE_MS, 10).
+%% How often a call looks whether its seat was lost.
+-define(LOOK_MS, 200).
+-define(STOPPING, {?MODULE, stopping}).
+%% Pauses until a seat that is behind has applied an entry.
+-define(WAITS, 100).
 -define(READS, [
     get, get_entry, is_key, ttl, get_many, range, prefix, first, last, next,
     prev, scan, count, bytes, stats, info, index, refresh, read_after,
@@ -86,21 +92,89 @@ at_seat(Kind, Question, DeadlineMs) ->
             receive after ?PAUSE_MS -> ok end,
             at_seat(Kind, Question, DeadlineMs);
         Seat ->
-            try
-                erpc:call(Seat, ?MODULE, serve, Question, LeftMs)
-            catch
-                error:{erpc, _} when Kind =:= read ->
+            Seen = todana_nif:guest_index(),
+            Request = erpc:send_request(
+                Seat, ?MODULE, serve, Question ++ [Seen]
+            ),
+            case answer(Seat, Request, DeadlineMs) of
+                {Index, Result} ->
+                    ok = todana_nif:guest_note_index(Index),
+                    Result;
+                lost when Kind =:= write ->
+                    {error, unknown};
+                _LostOrNotBegun ->
                     receive after ?PAUSE_MS -> ok end,
-                    at_seat(Kind, Question, DeadlineMs);
-                error:{erpc, _} ->
-                    {error, unknown}
+                    at_seat(Kind, Question, DeadlineMs)
             end
     end.
 
--doc "Calls the function for a guest. Misuse is a value.".
--spec serve(module(), atom(), atom(), [term()]) -> term().
-serve(Module, Function, Name, Arguments) ->
-    ok = make_open(Name),
+%% One that hangs answers no more, and the node has another seat soon.
+-spec answer(node(), erpc:request_id(), integer()) ->
+    {non_neg_integer(), term()} | not_begun | lost.
+answer(Seat, Request, DeadlineMs) ->
+    LeftMs = max(0, DeadlineMs - now_ms()),
+    try erpc:wait_response(Request, min(?LOOK_MS, LeftMs)) of
+        {response, Answer} ->
+            Answer;
+        no_response ->
+            case LeftMs > ?LOOK_MS andalso todana_guest:seat() =:= Seat of
+                true -> answer(Seat, Request, DeadlineMs);
+                false -> lost
+            end
+    catch
+        %% Or the application stops there.
+        error:{erpc, _} -> lost;
+        error:{exception, _, _} -> lost
+    end.
+
+-doc "Whether this node executes calls of guests no more, because it stops.".
+-spec is_stopping() -> boolean().
+is_stopping() -> persistent_term:get(?STOPPING, false).
+
+-doc "The application begins to stop, or starts.".
+-spec stopping(boolean()) -> ok.
+stopping(Is) -> persistent_term:put(?STOPPING, Is).
+
+-doc """
+Calls the function for a guest, when this node has applied the entry that the
+guest has seen. Misuse is a value. The result comes with the last entry that is
+applied then.
+""".
+-spec serve(module(), atom(), atom(), [term()], non_neg_integer()) ->
+    {non_neg_integer(), term()} | not_begun.
+serve(Module, Function, Name, Arguments, Seen) ->
+    case is_stopping() orelse not has_applied(Seen, ?WAITS) of
+        true ->
+            not_begun;
+        false ->
+            ok = make_open(Name),
+            Result = result(Module, Function, Arguments),
+            {applied(), Result}
+    end.
+
+-spec has_applied(non_neg_integer(), non_neg_integer()) -> boolean().
+has_applied(Seen, Left) ->
+    case applied() >= Seen of
+        true ->
+            true;
+        false when Left =:= 0 ->
+            false;
+        false ->
+            timer:sleep(?PAUSE_MS),
+            has_applied(Seen, Left - 1)
+    end.
+
+%% 0 while the log stops.
+-spec applied() -> non_neg_integer().
+applied() ->
+    try
+        todana_nif:group_applied(todana_raft_groups:first())
+    catch
+        error:badarg -> 0
+    end.
+
+-spec result(module(), atom(), [term()]) -> term().
+result(Module, Function, Arguments) ->
     try
         apply(Module, Function, Arguments)
     catch

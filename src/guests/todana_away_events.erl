@@ -17,7 +17,11 @@
 %% At the seat
 -export([begin_at_seat/4, run/5]).
 
--record(state, {subscriptions = #{} :: #{reference() => subscription()}}).
+-record(state, {
+    subscriptions = #{} :: #{reference() => subscription()},
+    %% The processes that subscribe again, and for which subscription.
+    asking = #{} :: #{reference() => reference()}
+}).
 
 -type subscription() :: #{
     subscriber := pid(),
@@ -33,6 +37,8 @@
 
 -define(RETRY_MS, 200).
 -define(EVENTS_MS, 5_000).
+%% A process at the seat that nobody knows ends after this time.
+-define(CONFIRM_MS, 10_000).
 
 -spec start_link() -> gen_server:start_ret().
 start_link() ->
@@ -45,8 +51,10 @@ subscribe(Module, Name, Options) ->
     How = {Module, Name, Options},
     case begin_one(How, Ref, self()) of
         {ok, Source} ->
-            ok = call({subscribed, Ref, self(), How, Source}),
-            {ok, Ref};
+            case call({subscribed, Ref, self(), How, Source}) of
+                ok -> {ok, Ref};
+                none -> {badarg, 1, not_running}
+            end;
         Failure ->
             Failure
     end.
@@ -54,17 +62,22 @@ subscribe(Module, Name, Options) ->
 -doc "The events that wait; `none` if this is no subscription of a guest.".
 -spec events(term()) -> [tuple()] | none.
 events(Ref) ->
+    Seat = todana_guest:seat(),
     case call({source, Ref}) of
+        {ok, Pid} when node(Pid) =/= Seat ->
+            _ = call({lost, Ref, Pid}),
+            [{lost, 1}];
         {ok, Pid} ->
             try gen:call(Pid, events, [], ?EVENTS_MS) of
                 {ok, Events} -> Events
             catch
                 exit:_ ->
-                    ok = call({lost, Ref, Pid}),
-                    []
+                    _ = call({lost, Ref, Pid}),
+                    [{lost, 1}]
             end;
         lost -> [{lost, 1}];
-        waits -> [];
+        %% Nobody knows what changes now.
+        waits -> [{lost, 1}];
         none -> none
     end.
 
@@ -87,11 +100,14 @@ begin_one({Module, Name, Options}, Ref, Subscriber) ->
 
 -spec init([]) -> {ok, #state{}}.
 init([]) ->
+    %% A full connection must not suspend this process.
+    process_flag(async_dist, true),
     {ok, #state{}}.
 
 -spec handle_call(term(), gen_server:from(), #state{}) ->
     {reply, term(), #state{}}.
 handle_call({subscribed, Ref, Subscriber, How, Source}, _From, State) ->
+    Source ! confirmed,
     Subscription = #{
         subscriber => Subscriber, monitor => monitor(process, Subscriber),
         how => How, source => {Source, monitor(process, Source)},
@@ -134,6 +150,18 @@ handle_info({again, Ref}, #state{subscriptions = All} = State) ->
         #{} ->
             {noreply, State}
     end;
+%% Subscriptions are where the records are read.
+handle_info({seat, Seat}, #state{subscriptions = All} = State) ->
+    Elsewhere = [
+        {Ref, Subscription}
+     || Ref := #{source := {Pid, _}} = Subscription <- All, node(Pid) =/= Seat
+    ],
+    {noreply, all_lost(Elsewhere, State)};
+handle_info({'DOWN', Monitor, process, _, Result}, #state{asking = Of} = State)
+    when is_map_key(Monitor, Of)
+->
+    {Ref, Left} = maps:take(Monitor, Of),
+    {noreply, asked(Ref, Result, State#state{asking = Left})};
 handle_info({'DOWN', Monitor, process, Pid, _}, State) ->
     #state{subscriptions = All} = State,
     Lost = [
@@ -149,12 +177,16 @@ handle_info({'DOWN', Monitor, process, Pid, _}, State) ->
         fun({Ref, Subscription}, S) -> end_one(Ref, Subscription, S) end,
         State, Ended
     ),
-    {noreply, lists:foldl(
-        fun({Ref, Subscription}, S) -> lost(Ref, Subscription, S) end,
-        Left, Lost
-    )};
+    {noreply, all_lost(Lost, Left)};
 handle_info(_Message, State) ->
     {noreply, State}.
+
+-spec all_lost([{reference(), subscription()}], #state{}) -> #state{}.
+all_lost(Lost, State) ->
+    lists:foldl(
+        fun({Ref, Subscription}, S) -> lost(Ref, Subscription, S) end,
+        State, Lost
+    ).
 
 %% The table was closed at the seat, or the seat is lost.
 -spec lost(reference(), subscription(), #state{}) -> #state{}.
@@ -166,19 +198,44 @@ lost(Ref, #{source := {Pid, Monitor}} = Subscription, State) ->
 
 %% The seat may take a moment, and others must not wait for it.
 -spec again(reference(), subscription(), #state{}) -> #state{}.
-again(Ref, #{how := How, subscriber := Subscriber} = Subscription, State) ->
-    case todana_guest:seat() =/= none andalso begin_one(How, Ref, Subscriber) of
-        {ok, Source} ->
+again(Ref, #{how := How, subscriber := Subscriber}, State) ->
+    case todana_guest:seat() of
+        none ->
+            later(Ref, State);
+        _ ->
+            {_, Monitor} = spawn_monitor(fun() ->
+                exit({begun, begin_one(How, Ref, Subscriber)})
+            end),
+            State#state{asking = (State#state.asking)#{Monitor => Ref}}
+    end.
+
+-spec later(reference(), #state{}) -> #state{}.
+later(Ref, State) ->
+    _ = erlang:send_after(?RETRY_MS, self(), {again, Ref}),
+    State.
+
+-spec asked(reference(), term(), #state{}) -> #state{}.
+asked(Ref, Result, #state{subscriptions = All} = State) ->
+    case {All, Result} of
+        {#{Ref := #{source := none} = Subscription}, {begun, {ok, Source}}} ->
+            Source ! confirmed,
+            #{subscriber := Subscriber} = Subscription,
             Subscriber ! {todana, Ref, ready},
             New = Subscription#{
                 source := {Source, monitor(process, Source)}, is_lost := true
             },
             put_one(Ref, New, State);
-        {badarg, _, no_such_table} ->
+        {#{Ref := #{source := none} = Subscription},
+         {begun, {badarg, _, no_such_table}}} ->
+            #{subscriber := Subscriber} = Subscription,
             Subscriber ! {todana, Ref, closed},
             end_one(Ref, Subscription, State);
+        {#{Ref := #{source := none}}, _} ->
+            later(Ref, State);
+        {_, {begun, {ok, Source}}} ->
+            true = exit(Source, kill),
+            State;
         _ ->
-            _ = erlang:send_after(?RETRY_MS, self(), {again, Ref}),
             State
     end.
 
@@ -227,7 +284,10 @@ run(Name, Module, Options, {Ref, Subscriber, Keeper}, {From, Answer}) ->
             _ = monitor(process, Subscriber),
             _ = monitor(process, Keeper),
             From ! {Answer, {ok, self()}},
-            serve(Module, Subscription, Ref, Subscriber);
+            receive
+                confirmed -> serve(Module, Subscription, Ref, Subscriber)
+            after ?CONFIRM_MS -> ok
+            end;
         Failure ->
             From ! {Answer, Failure},
             ok

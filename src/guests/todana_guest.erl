@@ -19,16 +19,19 @@
 -export([leave/0, await_seat/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 %% A process
--export([ask_and_exit/2, connect_and_exit/1]).
+-export([ask_and_exit/3, connect_and_exit/1]).
 
--export_type([welcome/0, facts/0]).
+-export_type([welcome/0, facts/0, log/0]).
 
 %% What a member says to a guest that comes.
 -type welcome() :: #{
     seat := pid(),
     facts := facts(),
-    members := [node()]
+    members := [node()],
+    log := log()
 }.
+%% Another one after `cluster force' and a restored backup.
+-type log() :: atom() | binary() | none.
 -type facts() ::
     {Gate :: atom(), #{atom() => non_neg_integer()}, Reason :: binary()}.
 
@@ -36,6 +39,10 @@
     %% In the order in which they are asked.
     members :: [node()],
     seat = none :: none | {pid(), reference()},
+    %% Since when the seat has had no leader.
+    leaderless_ms = none :: none | integer(),
+    %% That of the last seat.
+    log = none :: log(),
     %% The process that asks a member, and that member.
     asking = none :: none | {pid(), reference(), node()},
     %% The process that connects to the other members.
@@ -49,6 +56,8 @@
 }).
 
 -define(SILENT_MS, 2_000).
+%% A seat that reaches no leader for this time is none, if another member does.
+-define(LEADERLESS_MS, 3_000).
 -define(BEAT_MS, 1_000).
 -define(RETRY_MS, 250).
 -define(ASK_TIMEOUT_MS, 2_000).
@@ -120,6 +129,9 @@ leave() ->
 -spec init([]) -> {ok, #state{}}.
 init([]) ->
     process_flag(trap_exit, true),
+    %% A member that hangs, so that the connection to it is full, must not
+    %% suspend this process. What is on its way has a limit.
+    process_flag(async_dist, true),
     ok = persistent_term:put(?SEAT, none),
     ok = todana_nif:guest_attach(self()),
     ok = later(beat, ?BEAT_MS),
@@ -148,7 +160,7 @@ handle_info(
     {todana_answers, Pid, Answers, Index, Full}, #state{seat = {Pid, _}} = State
 ) ->
     ok = answer(Answers, Index, Full),
-    {noreply, State};
+    {noreply, State#state{since_ms = now_ms()}};
 handle_info(
     {todana_seat, Pid, Facts, Members}, #state{seat = {Pid, _}} = State
 ) ->
@@ -249,11 +261,12 @@ lost(Why, #state{seat = {Pid, Monitor}} = State) ->
     logger:notice("todana: ~s is the seat of this guest no more: ~ts", [
         node(Pid), Why
     ]),
-    Pid ! {leave, self()},
+    _ = erlang:send(Pid, {leave, self()}, [noconnect]),
     ok = persistent_term:put(?SEAT, none),
     ok = todana_nif:guest_lose_seat(),
     ask(next(State#state{
-        seat = none, since_ms = now_ms(), why = [atom_to_list(node(Pid)), ": ",
+        seat = none, leaderless_ms = none,
+        since_ms = now_ms(), why = [atom_to_list(node(Pid)), ": ",
                                                  Why]
     })).
 
@@ -266,15 +279,18 @@ next(State) ->
 
 -spec ask(#state{}) -> #state{}.
 ask(#state{seat = none, asking = none, members = [Member | _]} = State) ->
-    {Pid, Monitor} = spawn_monitor(?MODULE, ask_and_exit, [Member, self()]),
+    Seen = {State#state.log, todana_nif:guest_index()},
+    {Pid, Monitor} = spawn_monitor(
+        ?MODULE, ask_and_exit, [Member, self(), Seen]
+    ),
     State#state{asking = {Pid, Monitor, Member}};
 ask(State) ->
     State.
 
 -doc false.
--spec ask_and_exit(node(), pid()) -> no_return().
-ask_and_exit(Member, Link) ->
-    Question = [node(), Link, todana_nif:guest_wire()],
+-spec ask_and_exit(node(), pid(), {log(), non_neg_integer()}) -> no_return().
+ask_and_exit(Member, Link, Seen) ->
+    Question = [node(), Link, todana_nif:guest_wire(), Seen],
     exit(
         try
             erpc:call(Member, todana_seat, visit, Question, ?ASK_TIMEOUT_MS)
@@ -287,12 +303,17 @@ ask_and_exit(Member, Link) ->
     ).
 
 -spec asked(node(), term(), #state{}) -> #state{}.
-asked(_Member, {ok, #{seat := Pid, facts := Facts, members := M}}, State) ->
+asked(_Member, {ok, Welcome}, #state{log = Before} = State) ->
+    #{seat := Pid, facts := Facts, members := M, log := Log} = Welcome,
     Monitor = monitor(process, Pid),
+    _ = Log =/= Before andalso todana_nif:guest_forget_index(),
     logger:notice("todana: ~s is the seat of this guest", [node(Pid)]),
-    New = spoken(Facts, M, State#state{seat = {Pid, Monitor}}),
     ok = persistent_term:put(?SEAT, node(Pid)),
-    New;
+    %% Subscriptions follow.
+    ok = follow(whereis(todana_away_events), node(Pid)),
+    spoken(Facts, M, State#state{
+        seat = {Pid, Monitor}, log = Log
+    });
 asked(Member, {_Error, Sentence}, State) ->
     New = next(State#state{why = [atom_to_list(Member), ": ", Sentence]}),
     ok = later(ask, ?RETRY_MS),
@@ -300,12 +321,30 @@ asked(Member, {_Error, Sentence}, State) ->
 asked(Member, _Exit, State) ->
     asked(Member, {error, "it does not answer"}, State).
 
+-spec follow(pid() | undefined, node()) -> ok.
+follow(undefined, _Seat) ->
+    ok;
+follow(Events, Seat) ->
+    Events ! {seat, Seat},
+    ok.
+
 %% The seat says what it is. A seat that serves nothing is none.
 -spec spoken(facts(), [node()], #state{}) -> #state{}.
 spoken({closed, _, Reason}, _Members, State) ->
     lost(Reason, State);
-spoken({Gate, Facts, Reason}, Members, State) ->
+spoken({no_leader, _, Reason}, _Members, #state{leaderless_ms = SinceMs} = S)
+    when is_integer(SinceMs)
+->
+    case now_ms() - SinceMs > ?LEADERLESS_MS of
+        true -> lost(Reason, S);
+        false -> S#state{since_ms = now_ms()}
+    end;
+spoken({Gate, Facts, Reason}, Members, Before) ->
     ok = todana_nif:guest_seat(Gate, Facts, Reason),
+    State = Before#state{leaderless_ms = case Gate of
+        no_leader -> now_ms();
+        _ -> none
+    end},
     New = noted(Members, State#state{since_ms = now_ms(), is_shut = false}),
     ok = send(New),
     New.

@@ -7,7 +7,7 @@
 -moduledoc false.
 -behaviour(gen_server).
 
--export([invite/2, visit/3, guests/0, start_link/2]).
+-export([invite/2, visit/4, guests/0, start_link/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 -export_type([invitation/0]).
@@ -82,30 +82,50 @@ other_wire(Own, Wire) ->
     ).
 
 -doc """
-This node becomes the seat of a guest, whose process is given. Guests call it.
+This node becomes the seat of a guest, whose process is given, when it has the
+entry of this index: the guest's clients have seen it. Guests call it.
 """.
--spec visit(node(), pid(), Wire :: pos_integer()) ->
+-spec visit(
+    node(), pid(), Wire :: pos_integer(),
+    Seen :: {todana_guest:log(), non_neg_integer()}
+) ->
     {ok, todana_guest:welcome()} | {later | error, Sentence :: string()}.
-visit(Node, Link, Wire) ->
+visit(Node, Link, Wire, {Log, Index}) ->
+    Own = own_log(),
     case {todana_nif:guest_wire(), facts()} of
-        {Wire, {closed, _, Reason}} ->
+        {Wire, {Gate, _, Reason}} when Gate =:= closed; Gate =:= no_leader ->
             {later, unicode:characters_to_list(Reason)};
+        {Wire, {_, #{applied_index := Applied}, _}} when
+            Log =:= Own, Applied < Index
+        ->
+            {later, "it has not applied yet what clients of this node have "
+                    "seen"};
         {Wire, Facts} ->
             case todana_seats:start(Node, Link) of
                 {ok, Seat} ->
                     {ok, #{
-                        seat => Seat, facts => Facts, members => members()
+                        seat => Seat, facts => Facts, members => members(),
+                        log => Own
                     }};
                 {error, Reason} ->
                     {later, lists:flatten(io_lib:format("~0tp", [Reason]))}
             end;
-        {Own, _} ->
-            {error, lists:flatten(other_wire(Own, Wire))}
+        {OwnWire, _} ->
+            {error, lists:flatten(other_wire(OwnWire, Wire))}
     end.
 
 -doc "The guests that have their seat here.".
 -spec guests() -> [node()].
 guests() -> todana_seats:guests().
+
+-spec own_log() -> todana_guest:log().
+own_log() ->
+    try todana_raft_groups:opened(todana_raft_groups:first()) of
+        #{server := Server} -> Server;
+        #{} -> none
+    catch
+        error:badarg -> none
+    end.
 
 -spec facts() -> todana_guest:facts().
 facts() ->
@@ -115,6 +135,12 @@ facts() ->
             todana_raft_groups:opened(todana_raft_groups:first()),
         Always = case Durability of always -> 1; everysec -> 0 end,
         {Gate, Facts#{always => Always}, Reason}
+    of
+        Said ->
+            case todana_away:is_stopping() of
+                true -> {closed, #{}, ~"it stops"};
+                false -> Said
+            end
     catch
         error:badarg -> {closed, #{}, ~"it is starting, or stops"}
     end.

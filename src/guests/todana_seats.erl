@@ -3,7 +3,7 @@
 -moduledoc false.
 -behaviour(supervisor).
 
--export([start_link/1, start/2, note/1, guests/0]).
+-export([start_link/1, start/2, note/1, stop/0, guests/0]).
 -export([init/1]).
 
 %% How a seat is started, for a guest and its process.
@@ -32,6 +32,15 @@ note(Node) ->
     ],
     true = ets:insert(?MODULE, {self(), Node}),
     ok.
+
+-doc "The guests go to other members, because this one stops.".
+-spec stop() -> ok.
+stop() ->
+    try ets:tab2list(?MODULE) of
+        Seats -> lists:foreach(fun({Pid, _}) -> exit(Pid, kill) end, Seats)
+    catch
+        error:badarg -> ok
+    end.
 
 -doc "The guests that have their seat here, in the order of their names.".
 -spec guests() -> [node()].

@@ -159,6 +159,9 @@
     guest_take/0,
     guest_answer/3,
     guest_answer_dirty/3,
+    guest_index/0,
+    guest_note_index/1,
+    guest_forget_index/0,
     guest_info/0,
     seat_open/0,
     seat_receive/2,
@@ -879,6 +882,17 @@ guest_answer(_, _, _) -> erlang:nif_error(not_loaded).
     Answers :: binary(), Index :: non_neg_integer(), Full :: 0..65_535
 ) -> ok.
 guest_answer_dirty(_, _, _) -> erlang:nif_error(not_loaded).
+
+-doc "The last entry of the log of which somebody here has an answer.".
+-spec guest_index() -> non_neg_integer().
+guest_index() -> erlang:nif_error(not_loaded).
+
+-spec guest_note_index(non_neg_integer()) -> ok.
+guest_note_index(_) -> erlang:nif_error(not_loaded).
+
+-doc "The log of the members is another one.".
+-spec guest_forget_index() -> ok.
+guest_forget_index() -> erlang:nif_error(not_loaded).
 
 -spec guest_info() ->
     {

@@ -79,6 +79,11 @@ impl Watch {
         Some(LoggedWatch { database, table, key, seen })
     }
 
+    /// Whether another node has begun it for this one.
+    pub fn is_elsewhere(&self) -> bool {
+        matches!(self.known, Known::Elsewhere(_))
+    }
+
     /// A watch that another node has begun for this one.
     pub fn elsewhere(watch: &LoggedWatch<'_>) -> Watch {
         let LoggedWatch { database, table, key, seen } = *watch;

@@ -81,6 +81,8 @@ struct Flying {
     /// Kept if it may be sent again.
     bytes: Option<Vec<u8>>,
     length: usize,
+    /// Whether it was sent to a seat that was lost.
+    was_lost: bool,
 }
 
 impl Guest {
@@ -134,8 +136,11 @@ impl Guest {
         sent.numbers.clear();
         for flying in std::mem::take(&mut sent.flying).into_values() {
             match flying.bytes {
-                Some(_) => sent.again.push_back(flying),
-                None => lost.push(flying.part),
+                // Not a third time: it may be the reason for the loss.
+                Some(_) if !flying.was_lost => {
+                    sent.again.push_back(Flying { was_lost: true, ..flying });
+                }
+                _ => lost.push(flying.part),
             }
         }
         sent.bytes = 0;
@@ -173,17 +178,28 @@ impl Guest {
             drop(taken.long);
             for mut submission in taken.submissions {
                 let bytes = Some(std::mem::take(&mut submission.records));
-                sent.fly(Flying { part: Part::of(submission), bytes, length: 0 }, &mut parcel);
+                let part = Part::of(submission);
+                sent.fly(Flying { part, bytes, length: 0, was_lost: false }, &mut parcel);
             }
         }
         sent.is_full = sent.bytes >= SENT_BYTES_MAX;
         (!parcel.is_empty()).then_some(parcel)
     }
 
+    /// A seat has answered somebody here after it had applied the entry of this index.
+    pub fn note_index(&self, index: u64) {
+        self.answered_index.fetch_max(index, SeqCst);
+    }
+
+    /// The log has begun anew, or has lost entries: an operator has decided so.
+    pub fn forget_index(&self) {
+        self.answered_index.store(0, SeqCst);
+    }
+
     /// Takes the answers of the seat, where the entry of this index was applied before. `full` has
     /// a bit for each database without room, as [`full_databases`] has them.
     pub fn answer(&self, answers: &[u8], applied_index: u64, full: u16) {
-        self.answered_index.fetch_max(applied_index, SeqCst);
+        self.note_index(applied_index);
         self.full.store(full, Relaxed);
         let mut outcomes = Vec::new();
         let mut sent = self.sent.lock();
@@ -230,7 +246,7 @@ pub fn full_databases(databases: &Databases) -> u16 {
 
 impl Sent {
     fn fly(&mut self, flying: Flying, parcel: &mut Vec<u8>) {
-        let Flying { part, bytes, .. } = flying;
+        let Flying { part, bytes, was_lost, .. } = flying;
         let bytes = bytes.unwrap_or_default();
         self.last += 1;
         parcel::put(parcel, self.last, &bytes);
@@ -238,7 +254,7 @@ impl Sent {
         self.bytes += length;
         let bytes = parcel::only_reads(&bytes).then_some(bytes);
         self.numbers.insert(part.ticket(), self.last);
-        self.flying.insert(self.last, Flying { part, bytes, length });
+        self.flying.insert(self.last, Flying { part, bytes, length, was_lost });
     }
 
     fn remove(&mut self, number: u64) -> Option<Flying> {

@@ -104,6 +104,8 @@ impl Request<'_> {
     fn get<H: Host>(&self, turn: &mut Turn<'_, H>, with_value: bool) -> Status {
         // The response is written while the entry is borrowed, so that its value is copied once or
         // not at all.
+        // From another node they are not handles.
+        let is_away = turn.host.is_away(self.database);
         let mut out = std::mem::take(turn.out);
         let start = out.len();
         let get = Command::String(StringCommand::Get { key: self.key });
@@ -116,7 +118,7 @@ impl Request<'_> {
             let length = Some(record.value.len());
             let response = self.response(Status::Ok, headers);
             Response { length, ..response }.write_head(&mut out, self.common);
-            if with_value && record.value.len() < HELD_BYTES_MIN {
+            if with_value && (is_away || record.value.len() < HELD_BYTES_MIN) {
                 out.extend_from_slice(record.value);
             }
         });

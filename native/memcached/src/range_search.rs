@@ -122,7 +122,11 @@ pub(super) fn go_on<H: Host>(
             values: true,
         });
         let found = Found { with_cas: search.with_cas, ..Found::default() };
-        if turn.execute(&command, Writing::Found(&found)) != Outcome::Done {
+        let outcome = turn.execute(&command, Writing::Found(&found));
+        if turn.is_committing() {
+            return false;
+        }
+        if outcome != Outcome::Done {
             refuse(turn, search.with_cas, NOT_ORDERED, line);
             return true;
         }

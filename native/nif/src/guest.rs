@@ -154,6 +154,27 @@ fn guest_answer_dirty(answers: Binary<'_>, index: u64, full: u16) -> NifResult<A
     Ok(atoms::ok())
 }
 
+/// `guest_index() -> Index`: the last entry of the log that a seat had applied when it answered a
+/// client of this node. The next seat must have it, too: clients read their own writes.
+#[rustler::nif]
+fn guest_index() -> NifResult<u64> {
+    Ok(the_guest()?.applied_index())
+}
+
+/// `guest_note_index(Index) -> ok`: a seat has answered a process of this node.
+#[rustler::nif]
+fn guest_note_index(index: u64) -> NifResult<Atom> {
+    the_guest()?.note_index(index);
+    Ok(atoms::ok())
+}
+
+/// `guest_forget_index() -> ok`: the log of the members is another one.
+#[rustler::nif]
+fn guest_forget_index() -> NifResult<Atom> {
+    the_guest()?.forget_index();
+    Ok(atoms::ok())
+}
+
 /// `guest_info() -> {Gate, QueueBytes, Sent}`: whether the seat accepts writes, and how much waits.
 #[rustler::nif]
 fn guest_info(env: Env<'_>) -> NifResult<Term<'_>> {

@@ -145,8 +145,8 @@ fn with<'a>(
     Ok((word, Binary::from(binary), group.applied_index(), full).encode(env))
 }
 
-/// `seat_facts() -> {Gate, #{value_bytes_max, format, now_ms, others}, Reason}`: what guests learn
-/// about this node.
+/// `seat_facts() -> {Gate, #{value_bytes_max, format, now_ms, applied_index, others}, Reason}`: what
+/// guests learn about this node.
 #[rustler::nif]
 fn seat_facts(env: Env<'_>) -> NifResult<Term<'_>> {
     let group = durable::first().the_group()?;
@@ -157,6 +157,7 @@ fn seat_facts(env: Env<'_>) -> NifResult<Term<'_>> {
             (atom("value_bytes_max")?, (group.value_bytes_max() as u64).encode(env)),
             (atom("format")?, group.format().encode(env)),
             (atom("now_ms")?, Submit::now_ms(&*group).unwrap_or_else(now_ms).encode(env)),
+            (atom("applied_index")?, group.applied_index().encode(env)),
             (atom("others")?, group.others().encode(env)),
         ],
     )?;

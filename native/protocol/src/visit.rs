@@ -11,6 +11,10 @@ use todana_command::{
 };
 use todana_group::{GroupNumber, Outcome};
 
+/// Bytes of replies from which on the other commands of a submission are refused: they take memory
+/// here, on the way and at the guest.
+const TAPE_BYTES_MAX: usize = 64 << 20;
+
 /// A submission of a guest, while it is run.
 #[derive(Debug)]
 pub struct Visit {
@@ -91,6 +95,14 @@ impl Visit {
         let mut rest = all.behind(*done);
         commits.begin_turn();
         while let Some(asked) = rest.next() {
+            if tape.recorded_bytes() > TAPE_BYTES_MAX && !commits.is_playing() {
+                if commits.is_recording() {
+                    break;
+                }
+                tape.end(Status::Refused(NotDone::Unanswered.number()));
+                *done = all.len() - rest.len();
+                continue;
+            }
             match ask(asked, log, commits, begun, tape) {
                 Ran::Done(Status::Done) if begun.is_some() => return Step::More,
                 Ran::Done(status) if !commits.is_recording() => tape.end(status),

@@ -55,6 +55,8 @@ enum Task {
     Visit(Box<Visit>),
     /// The guest waits for an entry of the log.
     Entry(u64),
+    /// It is not run.
+    Dropped,
 }
 
 /// The work that is left at the end of a turn.
@@ -96,7 +98,7 @@ impl Visits {
                 Wanted::Entry(index) => Task::Entry(index),
                 Wanted::Submission(bytes) => match Visit::new(bytes.to_vec()) {
                     Some(visit) => Task::Visit(Box::new(visit)),
-                    None => return,
+                    None => Task::Dropped,
                 },
             };
             self.last_ticket += 1;
@@ -111,8 +113,12 @@ impl Visits {
     pub fn settle(&mut self, outcomes: impl IntoIterator<Item = (u64, Outcome)>) {
         for (ticket, outcome) in outcomes {
             let Some(running) = self.visits.get_mut(&ticket) else { continue };
-            if let Task::Visit(visit) = &mut running.task {
-                visit.settle(outcome);
+            match (&mut running.task, outcome) {
+                (Task::Visit(visit), outcome) => visit.settle(outcome),
+                (task @ Task::Entry(_), Outcome::Dropped | Outcome::Unknown) => {
+                    *task = Task::Dropped;
+                }
+                (Task::Entry(_) | Task::Dropped, _) => {}
             }
             self.ready.push_back(ticket);
         }
@@ -174,6 +180,10 @@ impl Visits {
         let group = seat.homes.group(GroupNumber::default());
         let visit = match &mut running.task {
             Task::Visit(visit) => visit,
+            Task::Dropped => {
+                parcel::put_answer(answers, running.number, Answer::Dropped);
+                return;
+            }
             Task::Entry(index) if group.applied_index() >= *index => {
                 parcel::put_answer(answers, running.number, Answer::Fresh);
                 return;
@@ -251,7 +261,7 @@ impl Visits {
             let is_withdrawn = seat.homes.groups().any(|group| group.withdraw(ticket));
             let Some(running) = self.visits.get_mut(&number) else { continue };
             match &mut running.task {
-                Task::Entry(_) => {
+                Task::Entry(_) | Task::Dropped => {
                     parcel::put_answer(answers, running.number, Answer::Dropped);
                     self.visits.remove(&number);
                 }

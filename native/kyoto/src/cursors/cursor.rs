@@ -36,7 +36,7 @@ const TOO_MANY_REMOVED: Failure = Failure::new(
 );
 
 /// A cursor.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Cursor {
     database: usize,
     /// Its direction: where a step after a read goes, and where the cursor goes when its record is

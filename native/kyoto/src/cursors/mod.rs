@@ -96,7 +96,13 @@ pub(super) fn resume<H: Host>(
     match row {
         // The move itself continues; starting it again would lead to another record.
         Row::CurJump | Row::CurJumpBack | Row::CurStep | Row::CurStepBack => {
-            cursors.get(chosen)?.resume(turn)
+            let cursor = cursors.get(chosen)?;
+            let before = cursor.clone();
+            let done = cursor.resume(turn);
+            if turn.committing != Committing::Nothing {
+                *cursor = before;
+            }
+            done
         }
         _ => run(turn, cursors, row, chosen, inputs, outputs),
     }
@@ -115,6 +121,35 @@ pub(super) fn run<H: Host>(
         return delete(cursors, chosen);
     }
     let cursor = cursors.get(chosen)?;
+    move_cursor(turn, cursor, row, inputs, outputs)
+}
+
+/// Runs a procedure on a cursor. If it has to be run again, the cursor has not moved.
+fn move_cursor<H: Host>(
+    turn: &mut Turn<'_, H>,
+    cursor: &mut Cursor,
+    row: Row,
+    inputs: &Inputs<'_>,
+    outputs: &mut Outputs,
+) -> Result<(), Failure> {
+    let before = turn.host.is_away(cursor.database()).then(|| cursor.clone());
+    let done = move_once(turn, cursor, row, inputs, outputs);
+    if turn.committing != Committing::Nothing
+        && let Some(before) = before
+    {
+        *cursor = before;
+        *outputs = Outputs::default();
+    }
+    done
+}
+
+fn move_once<H: Host>(
+    turn: &mut Turn<'_, H>,
+    cursor: &mut Cursor,
+    row: Row,
+    inputs: &Inputs<'_>,
+    outputs: &mut Outputs,
+) -> Result<(), Failure> {
     let step = inputs.has(b"step");
     match row {
         Row::CurJump => cursor.jump(turn, inputs.get(b"key")),

@@ -55,8 +55,14 @@ struct Commit {
 struct Away {
     /// Whether its records only read.
     only_reads: bool,
-    /// The replies to the commands that the same request ran before them.
+    /// Whether the same turn has had a write executed before them.
+    has_written: bool,
+    /// The replies to the commands that the same turn ran before them.
     earlier: Tape,
+    /// Their number: the first prints are theirs.
+    split: usize,
+    /// The replies to the present records, until the session has run its first command again.
+    newest: Option<Tape>,
 }
 
 #[derive(Debug)]
@@ -214,7 +220,9 @@ impl Commits {
         let group = self.commit.as_ref().map_or(GroupNumber::default(), |commit| commit.group);
         let (replies, tape_bytes) = match outcome {
             Outcome::Applied(tape) => {
-                let tape = self.behind_earlier(tape);
+                if let Some(away) = self.commit.as_mut().and_then(|commit| commit.away.as_mut()) {
+                    away.newest = Some(tape.clone());
+                }
                 let bytes = tape.recorded_bytes();
                 self.freshness.prove(group);
                 (Replies::Tape(Player::new(tape)), bytes)
@@ -233,15 +241,6 @@ impl Commits {
         self.resume(Replies::None(why), 0);
     }
 
-    /// All replies of the present request: it is run again from its beginning.
-    fn behind_earlier(&mut self, tape: Tape) -> Tape {
-        let Some(away) = self.commit.as_mut().and_then(|commit| commit.away.as_mut()) else {
-            return tape;
-        };
-        away.earlier.append(tape);
-        away.earlier.clone()
-    }
-
     fn resume(&mut self, replies: Replies, tape_bytes: usize) {
         if let Some(commit) = &mut self.commit
             && matches!(commit.stage, Stage::Waiting)
@@ -249,7 +248,12 @@ impl Commits {
             let replies = match (replies, &mut commit.away) {
                 (Replies::None(why), Some(away)) => {
                     away.earlier.clear();
-                    Replies::None(if away.only_reads { NotDone::Unanswered } else { why })
+                    Replies::None(match (away.only_reads, away.has_written) {
+                        // The session may run the request again from its beginning.
+                        (_, true) => NotDone::Unknown,
+                        (true, false) => NotDone::Unanswered,
+                        (false, false) => why,
+                    })
                 }
                 (replies, _) => replies,
             };
@@ -458,7 +462,8 @@ impl Commits {
             if let Some(before) = before
                 && let Some(earlier) = before.away
             {
-                away.earlier = earlier.earlier;
+                away.has_written = earlier.has_written || !earlier.only_reads;
+                (away.earlier, away.split) = (earlier.earlier, before.prints.len());
                 commit.now_ms = before.now_ms;
                 commit.prints.splice(0..0, before.prints);
             }
@@ -570,7 +575,8 @@ impl Commits {
         }
         let is_durable = |(database, _): &(usize, Command<'_>)| log.databases.is_durable(*database);
         let is_durable = transaction.commands.iter().any(is_durable);
-        if is_durable && log.submit.is_away() {
+        let is_elsewhere = transaction.watches.iter().any(Watch::is_elsewhere);
+        if log.submit.is_away() && (is_durable || is_elsewhere) {
             return self.record_transaction_away(log, transaction, context, print);
         }
         if is_durable && let Err(why) = log.admit_read() {
@@ -777,6 +783,7 @@ impl Commits {
         next: impl FnOnce(&mut Player) -> Option<Status>,
     ) -> Ran<Status> {
         let Some(commit) = &mut self.commit else { return Ran::Refused(NotDone::Unknown) };
+        commit.choose_replies(print);
         let Stage::Playing(replies, played) = &mut commit.stage else {
             return Ran::Refused(NotDone::Unknown);
         };
@@ -802,6 +809,29 @@ impl Commits {
             commit.stage = Stage::Over;
         }
         ran
+    }
+}
+
+impl Commit {
+    /// At a guest, decides where the session goes on, by the first command that it runs again. Either
+    /// it has consumed the commands before the present records, or it runs the request again from
+    /// its beginning, because the present records follow from the earlier replies.
+    fn choose_replies(&mut self, print: u64) {
+        let Some(away) = &mut self.away else { return };
+        let newest = away.newest.take();
+        if self.prints.get(away.split) == Some(&print) {
+            self.prints.drain(..away.split);
+            away.has_written &= away.split == 0;
+            away.earlier = newest.unwrap_or_default();
+        } else if away.split > 0
+            && let Some(newest) = newest
+        {
+            away.earlier.append(newest);
+            if let Stage::Playing(replies @ Replies::Tape(_), _) = &mut self.stage {
+                *replies = Replies::Tape(Player::new(away.earlier.clone()));
+            }
+        }
+        away.split = 0;
     }
 }
 
