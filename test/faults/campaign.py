@@ -50,7 +50,7 @@ def carry_out_one(seed, number, steps, kinds=None) -> list[dict]:
     common = {"suite": "cluster", "campaign": seed, "run": number, "seed": own}
     try:
         ended = runs.carry_out(directory, own, plans.plan(own, steps, kinds), on_step=faults.append)
-        verdict = {name: ended.verdict[name] for name in ("operations", "parts", "unknown", "failed", "digest")}
+        verdict = {name: ended.verdict[name] for name in ("operations", "parts", "unknown", "failed", "digest")} | ended.verdict["names"]
         return [{**common, **fault, "verdict": "ok", "of_run": verdict} for fault in faults]
     except Exception as why:
         at_fault = {"kind": "during the next or at the end", "number": len(faults)}
@@ -129,8 +129,24 @@ def summary(paths) -> str:
     for found in of_runs.values():
         sums.update({name: value for name, value in found.items() if isinstance(value, int)})
     rows.append("")
-    rows.append(f"{len(lines)} faults in {len(of_runs)} runs; " + ", ".join(f"{value:,} {name}" for name, value in sums.items()))
+    rows.append(f"{len(lines)} faults in {len(of_runs)} runs; " + ", ".join(f"{value:,} {name.replace('_', ' ')}" for name, value in sums.items()))
+    rows += [""] + [f"{what}: {', '.join(map(str, found))} s" for what, found in waits_of_names(of_runs.values())]
     return "\n".join(rows)
+
+
+def waits_of_names(of_runs):
+    """The measured times of names and groups: a sentence, and the median over all runs and the longest time."""
+    sentences = {
+        "free_after_process_s": "a name had another owner, after its process had ended",
+        "free_after_node_s": "a name had another owner, after its node had ended",
+        "agreed_seconds": "the records were those of the living processes, after the last fault",
+        "freed_seconds": "no record was left, after all processes had ended",
+    }
+    for name, sentence in sentences.items():
+        found = [run[name] if isinstance(run[name], list) else [run[name]] * 2 for run in of_runs if name in run]
+        if found:
+            medians = sorted(median for median, _ in found)
+            yield sentence, (medians[len(medians) // 2], max(longest for _, longest in found))
 
 
 def main():

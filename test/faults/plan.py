@@ -29,9 +29,10 @@ LONG_FREEZE, LONG_CUT = 0.08, 0.25
 
 
 def any_node(cluster, rng):
-    """One of the nodes, the leader as often as all others together."""
+    """One of the nodes, the leader as often as all others together, or the node of a process that has a name."""
     leader = cluster.leader() if rng.random() < 0.5 else None
-    return leader or rng.choice(cluster.nodes)
+    owner = cluster.owner_node() if rng.random() < 0.3 else None
+    return leader or owner or rng.choice(cluster.nodes)
 
 
 def cut_s(rng) -> float:
@@ -43,6 +44,13 @@ def kill(cluster, rng, node):
     """SIGKILL of one node."""
     node.kill()
     yield rng.uniform(0, 3)
+    node.start()
+
+
+def kill_for_long(cluster, rng, node):
+    """SIGKILL of one node, which is away until the names of its processes are free."""
+    node.kill()
+    yield rng.uniform(11, 15)
     node.start()
 
 
@@ -85,6 +93,13 @@ def freeze(cluster, rng, node):
     node.thaw()
 
 
+def freeze_for_long(cluster, rng, node):
+    """SIGSTOP until the names of its processes are others'; they go on and do not know it."""
+    node.freeze()
+    yield rng.uniform(11, 16)
+    node.thaw()
+
+
 def freeze_majority(cluster, rng, node):
     """SIGSTOP of more nodes than the cluster can do without; they come back one after the other."""
     victims = rng.sample(cluster.nodes, len(cluster.nodes) // 2 + 1)
@@ -121,6 +136,13 @@ def isolate(cluster, rng, node):
     """A node is cut off from all others."""
     cluster.isolate(node)
     yield cut_s(rng)
+    cluster.network.heal()
+
+
+def isolate_for_long(cluster, rng, node):
+    """A node is cut off until the names of its processes are others'."""
+    cluster.isolate(node)
+    yield rng.uniform(11, 16)
     cluster.network.heal()
 
 
@@ -363,14 +385,14 @@ def grow(cluster, rng, node):
 
 
 FAULTS = (
-    kill, kill, kill_all, kill_majority, kill_twice, freeze, freeze, freeze_majority, freeze_briefly, hang, hang, isolate, isolate,
-    isolate_all, take_turns, mute, deafen, cut_link, flap, delay, lose,
+    kill, kill, kill_for_long, kill_all, kill_majority, kill_twice, freeze, freeze, freeze_for_long, freeze_majority, freeze_briefly,
+    hang, hang, isolate, isolate, isolate_for_long, isolate_all, take_turns, mute, deafen, cut_link, flap, delay, lose,
     slow_disk, slow_disks, full_disk, full_disks, step_clock, step_clocks, return_late, transfer, restart, install_snapshot, install_snapshot,
     load, replace, grow, damaged_log, damaged_log_that_is_needed, older_copy,
 )  # fmt: skip
 # Those that may come together with one of the others that hits the same node: a majority is never concerned.
 COMPANIONS = (delay, lose, slow_disk, step_clock, transfer, load)
-PARTNERS = (kill, kill_twice, freeze, freeze_briefly, hang, isolate, mute, deafen, flap, install_snapshot, full_disk)
+PARTNERS = (kill, kill_for_long, kill_twice, freeze, freeze_briefly, hang, isolate, mute, deafen, flap, install_snapshot, full_disk)
 NAMES = {fault.__name__: fault for fault in FAULTS}
 TWO_AT_ONCE = 0.2
 

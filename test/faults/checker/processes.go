@@ -1,0 +1,184 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// Process is what is known of a process after the run; see names.py. Times
+// that never come are the greatest.
+type Process struct {
+	Label string `json:"label"`
+	Home  int    `json:"home"`
+	// From when on what it has in the part may be removed, without a step of
+	// a client.
+	Free int64 `json:"free"`
+	// From when on it may have ended, and when it certainly had.
+	Dead [2]int64 `json:"dead"`
+	// From when on its session may have ended.
+	Lost int64 `json:"lost"`
+	// Its name is registered again if its session was lost.
+	Again bool `json:"again"`
+}
+
+// hasEnded is true if it had ended before a time.
+func (p Process) hasEnded(before int64) bool {
+	return p.Dead[1] < before
+}
+
+// processes are those of a part, by their labels.
+type processes map[string]Process
+
+// Processes separates what is known of the processes of a part from the
+// operations.
+func Processes(part []Operation) (processes, []Operation) {
+	known, operations := processes{}, []Operation(nil)
+	for _, o := range part {
+		if o.Process != nil {
+			known[o.Process.Label] = *o.Process
+		} else {
+			operations = append(operations, o)
+		}
+	}
+	return known, operations
+}
+
+// Named applies the rules of names (n) or groups (m) to a part.
+func Named(kind string, known processes, operations []Operation, limit time.Duration, boundNs int64) (porcupine.CheckResult, []string) {
+	var complaints []string
+	for _, o := range operations {
+		for _, label := range labelsOf(o) {
+			if _, isKnown := known[label]; !isKnown {
+				complaints = append(complaints, fmt.Sprintf("nobody started it: (%s)", describe(o)))
+			}
+		}
+	}
+	if len(complaints) > 0 {
+		return porcupine.Illegal, complaints
+	}
+	start, step, reads := interface{}(owned{}), stepOfName, nameReads
+	if kind == "m" {
+		start, step, reads = joined(""), stepOfGroup, groupReads
+	}
+	order, _ := porcupine.CheckOperationsVerbose(porcupine.Model{
+		Init: func() interface{} { return start },
+		Step: func(before, input, _ interface{}) (bool, interface{}) {
+			return step(known, before, input.(Operation))
+		},
+	}, orderedNamed(known, operations), limit)
+	if order == porcupine.Illegal {
+		complaints = append(complaints, "no order explains the answers")
+	}
+	complaints = append(complaints, Sessions(operations, boundNs)...)
+	return order, append(complaints, reads(known, operations, boundNs)...)
+}
+
+// orderedNamed are the operations that have a place in one order. What an
+// unknown removal may have removed is free from its beginning on: that is a
+// fact of its processes.
+func orderedNamed(known processes, operations []Operation) []porcupine.Operation {
+	var found []porcupine.Operation
+	for _, o := range operations {
+		if o.Outcome == "failed" || !o.IsOrdered() || o.Outcome == "unknown" && (o.IsRead() || o.Steps[0].Do == "unregister") {
+			continue
+		}
+		end := o.Return
+		if mayHaveHad(known, operations, o) {
+			o.Outcome = "unknown"
+		}
+		if o.Outcome == "unknown" {
+			end = math.MaxInt64
+		}
+		o.Return = end
+		found = append(found, porcupine.Operation{ClientId: o.Client, Input: o, Call: o.Call, Return: end})
+	}
+	return found
+}
+
+// mayHaveHad is true if the process of a refused registration may have had the
+// name until somebody removed it, before the answer came.
+func mayHaveHad(known processes, operations []Operation, o Operation) bool {
+	step := o.Steps[0]
+	if o.Outcome != "done" || (step.Do != "register" && step.Do != "move") || *step.Saw != "no" {
+		return false
+	}
+	if known[step.With].Free <= o.Return {
+		return true
+	}
+	for _, other := range operations {
+		isAny := len(other.Steps) > 0 && other.Steps[0].Do == "unregister_any" && other.Outcome != "failed"
+		if isAny && other.Call <= o.Return && (other.Outcome == "unknown" || other.Return >= o.Call) {
+			return true
+		}
+	}
+	return false
+}
+
+// labelsOf are the processes of an operation.
+func labelsOf(o Operation) []string {
+	var found []string
+	for _, step := range o.Steps {
+		switch step.Do {
+		case "register", "move", "join", "leave":
+			found = append(found, strings.Fields(step.With)...)
+		case "lookup", "owner", "members":
+			found = append(found, seen(step)...)
+		}
+	}
+	return found
+}
+
+// seen are the processes that a read saw.
+func seen(step Step) []string {
+	if step.Saw == nil || *step.Saw == Absent {
+		return nil
+	}
+	words := strings.Fields(*step.Saw)
+	if step.Do == "lookup" {
+		return words[:1]
+	}
+	return words
+}
+
+// token is the token that a step saw.
+func token(step Step) (int64, bool) {
+	words := strings.Fields(*step.Saw)
+	switch step.Do {
+	case "register", "move", "lookup":
+		number, err := strconv.ParseInt(words[len(words)-1], 10, 64)
+		return number, err == nil
+	}
+	return 0, false
+}
+
+// age is how old the records may be that a read has seen.
+func age(o Operation, boundNs int64) int64 {
+	switch o.Level {
+	case "bounded":
+		return boundNs
+	case "copied":
+		return 2 * boundNs
+	}
+	return 0
+}
+
+// later is the later one of two times.
+func later(one, other int64) int64 {
+	if one > other {
+		return one
+	}
+	return other
+}
+
+// earlier is the earlier one.
+func earlier(one, other int64) int64 {
+	if one < other {
+		return one
+	}
+	return other
+}
