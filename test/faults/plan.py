@@ -146,6 +146,15 @@ def isolate_for_long(cluster, rng, node):
     cluster.network.heal()
 
 
+def isolate_and_kill(cluster, rng, node):
+    """The same, and then it is killed while what it could not send before arrives."""
+    yield from isolate_for_long(cluster, rng, node)
+    yield rng.uniform(0, 1.5)
+    node.kill()
+    yield rng.uniform(0, 1)
+    node.start()
+
+
 def isolate_all(cluster, rng, node):
     """No node reaches any other; the links come back one after the other."""
     cluster.all_links(network.CUT)
@@ -386,7 +395,7 @@ def grow(cluster, rng, node):
 
 FAULTS = (
     kill, kill, kill_for_long, kill_all, kill_majority, kill_twice, freeze, freeze, freeze_for_long, freeze_majority, freeze_briefly,
-    hang, hang, isolate, isolate, isolate_for_long, isolate_all, take_turns, mute, deafen, cut_link, flap, delay, lose,
+    hang, hang, isolate, isolate, isolate_for_long, isolate_and_kill, isolate_all, take_turns, mute, deafen, cut_link, flap, delay, lose,
     slow_disk, slow_disks, full_disk, full_disks, step_clock, step_clocks, return_late, transfer, restart, install_snapshot, install_snapshot,
     load, replace, grow, damaged_log, damaged_log_that_is_needed, older_copy,
 )  # fmt: skip

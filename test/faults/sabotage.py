@@ -86,7 +86,7 @@ CHANGES = {
     "the session of a registration": Change(
         "names/todana_claims",
         (("        All = [todana_scope_records:check(Session, Live) | Checks],\n", "        All = [Check || Live =/= none, Check <- Checks],\n"),),
-        ("isolate_for_long",),
+        ("isolate_and_kill",),
         NAMES,
     ),
     # Two processes get a name at once.
