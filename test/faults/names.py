@@ -628,7 +628,8 @@ class Crew:
     def waits(self) -> dict:
         """How long a name had no other owner after its owner ended, in seconds: median, longest. The clients ask again and again."""
         found = {"process": [], "node": []}
-        for part, registered in self.registrations.items():
+        # Others are asked for too seldom.
+        for part, registered in ((part, found) for part, found in self.registrations.items() if part.split(".")[1] in NAMES):
             for (_, process), (next_ns, _) in zip(registered, registered[1:]):
                 begin, end = process.death()
                 if not process.claim(part).is_held or end > next_ns:
