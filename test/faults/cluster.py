@@ -82,6 +82,8 @@ class Node(stores.Todana):
         self.is_stopped = False
         # How often it was started, and when each of its processes ended: before and after. None for one that ended by itself.
         self.starts, self.ends = 0, {}
+        # When it was frozen.
+        self.frozen_ns = []
         # The checkout whose program it is.
         self.version = served.ROOT
         self.disk = disk_faults.Control(directory / "faults")
@@ -155,6 +157,7 @@ class Node(stores.Todana):
     def freeze(self):
         """The process gets no time any more, and does not know it."""
         self.is_stopped = True
+        self.frozen_ns.append(time.monotonic_ns())
         self.signal(signal.SIGSTOP)
 
     def thaw(self):

@@ -75,6 +75,8 @@ class History:
         self._file = path.open("w")
         self._lock = threading.Lock()
         self.counts = Counter()
+        # How often each step was asked for, with any outcome.
+        self.steps = Counter()
         self.parts = {}
         self._last_ns, self._silence_ns = time.monotonic_ns(), 0
 
@@ -87,6 +89,7 @@ class History:
         line = json.dumps(facts, separators=(",", ":"))
         with self._lock:
             self.counts[facts["outcome"]] += 1
+            self.steps.update(each["do"] for each in facts["steps"])
             if facts["outcome"] == "done" and facts["level"] == "log":
                 self._silence_ns = max(self._silence_ns, facts["return"] - self._last_ns)
                 self._last_ns = facts["return"]

@@ -1,4 +1,4 @@
-"""Clients whose processes have names in a cluster scope and are members of its groups, and the audit of these at the end.
+"""Clients whose processes have names in a cluster scope and are members of its groups.
 
 Some clients at each node start processes there (named_processes.erl.in), register them with a few names, and end them after a
 random time: they are killed, or end in order, or their name is unregistered or moved. Others join groups and leave them. All
@@ -8,30 +8,23 @@ A process gives up its names when it ends, which no client sees, and when its no
 line for each process: from when on its records may be removed (`free`), when it ended (`dead`), and from when on the session of
 its node may have ended (`lost`). An unknown outcome counts as an end: it is taken back.
 
-The audit compares the records of each node with the processes that live, when all faults are over; then it ends the processes,
-and nothing may be left.
+names_crew.py has what these clients know together, and names_audit.py what must be true after the last fault.
 """
 
 from __future__ import annotations
 
-import contextlib
 import re
-import threading
 import time
-from collections import Counter
 from pathlib import Path
 
 import clients
 import served
-import stores
 import wire
 from clients import Lost, Refused, Unexpected
 from history import ABSENT, step
 
 SOURCE = Path(__file__).resolve().parent / "named_processes.erl.in"
 SCOPE = "faults"
-CLIENTS_PER_NODE = 2
-FIRST_NUMBER = 20
 # Of the clock of the clients: longer than a node is silent until its names are free.
 GENERATIONS = 6
 # One of the names is kept for long.
@@ -46,8 +39,6 @@ KEPT_S, HELD_S = 15, (0.02, 0.1, 1)
 # How many processes of a client stay until the audit, each with a name or in a group, and how often one is started.
 STAYING_MAX, STAYING = 10, 0.02
 KILLED_AFTER_MS = 6
-# Everything that must become true does so within this time after the last fault.
-AUDIT_S = 90
 NEVER_NS = (1 << 63) - 1
 SESSIONS = r'"(\w+)","(\w+)"'
 
@@ -55,10 +46,6 @@ SESSIONS = r'"(\w+)","(\w+)"'
 def are_there(nodes) -> bool:
     """Whether these nodes have names at all."""
     return (served.ROOT / "src" / "names").exists() and all(node.version == served.ROOT for node in nodes)
-
-
-class Wrong(AssertionError):
-    """The audit has found something."""
 
 
 class Claim:
@@ -71,6 +58,8 @@ class Claim:
         self.is_again = False
         # Of a name; one that nobody else asks for is got again after each loss.
         self.token, self.is_held, self.is_own = None, False, False
+        # Whether the process wants to know that it may have lost the name, and when it was informed.
+        self.is_notified, self.noticed_ns = False, NEVER_NS
         # Of a group.
         self.certain = self.uncertain = 0
 
@@ -244,7 +233,8 @@ class Named(AtNode):
         process = self.new()
         claim = process.claim(part)
         claim.is_own, claim.is_again = is_own, is_own or self.random.random() < AGAIN
-        options = f"#{{again=>{str(claim.is_again).lower()},notify=>{str(self.random.random() < 0.5).lower()}}}"
+        claim.is_notified = self.random.random() < 0.5
+        options = f"#{{again=>{str(claim.is_again).lower()},notify=>{str(claim.is_notified).lower()}}}"
         after = self.random.randint(0, KILLED_AFTER_MS) if not is_own and self.random.random() < KILLED_EARLY else "none"
         for each in (process if after != "none" else None, before):
             if each:
@@ -280,7 +270,7 @@ class Named(AtNode):
         for held in self.held:
             if held[0] < time.monotonic():
                 self.held.remove(held)
-                ways = (self.unregister, self.end_owner, self.end_owner, self.hand_over, self.hand_over, self.move)
+                ways = (self.unregister, self.unregister, self.end_owner, self.end_owner, self.hand_over, self.hand_over, self.move)
                 try:
                     self.random.choice(ways)(held[1], held[2])
                 except BaseException:
@@ -466,176 +456,3 @@ class Sessions(AtNode):
             self.crew.poll(self.evaluate)
         except (Lost, Refused, OSError, wire.Closed):
             self._leave()
-
-
-class Crew:
-    """The clients of some nodes, which need not be all, and what they know together."""
-
-    def __init__(self, nodes, cluster, history, clock, seed):
-        stores.erlang_module(SOURCE)
-        self.nodes, self.history = list(nodes), history
-        self.processes = {}
-        # The last registrations of each name: (when it was acknowledged, the process).
-        self.registrations = {}
-        # When each session was last seen, by the beginnings of the reads; and in the newest read.
-        self.seen_ns, self.newest = {}, set()
-        self.lost_sessions = set()
-        self.figures = {}
-        self._lock = threading.Lock()
-        homes = [node for node in self.nodes for _ in range(CLIENTS_PER_NODE)]
-        common = (cluster, history, clock, seed, self)
-        self.clients = [Named(FIRST_NUMBER + number, *common, node) for number, node in enumerate(homes)]
-        self.clients.append(Sessions(FIRST_NUMBER + len(homes), *common, self.nodes[0]))
-
-    def add(self, process) -> Process:
-        """Knows a process."""
-        with self._lock:
-            return self.processes.setdefault(process.label, process)
-
-    def registered(self, part, process):
-        """A process has got a name."""
-        with self._lock:
-            self.registrations.setdefault(part, []).append((time.monotonic_ns(), process))
-
-    def owner(self, part):
-        """The process that was the last to get a name, if it may still have it."""
-        with self._lock:
-            _, process = self.registrations.get(part, [(0, None)])[-1]
-        return process if process and process.claim(part).is_held else None
-
-    def owner_node(self):
-        """The node of a process that was among the last to get a name."""
-        with self._lock:
-            last = max((found[-1] for found in self.registrations.values()), key=lambda each: each[0], default=None)
-        return last and last[1].node
-
-    def doubt(self, part):
-        """Whichever process has the name may lose it from now on, as far as the audit knows."""
-        with self._lock:
-            for _, process in self.registrations.get(part, ()):
-                process.claim(part).is_held = False
-
-    def poll(self, evaluate):
-        """Reads which sessions go on."""
-        call_ns = time.monotonic_ns()
-        found = set((evaluate(f"named_processes:sessions({SCOPE})", r'\{(?:"(.*)"|\[\])\}')[1] or "").split())
-        with self._lock:
-            self.seen_ns |= dict.fromkeys(found, call_ns)
-            self.newest = found
-
-    # The audit.
-
-    def audit(self):
-        """Waits until the records are those of the processes that live, and then, without any, until none is left."""
-        doors = []
-        try:
-            for node in self.nodes:
-                doors.append(self.door(node))
-            began = time.monotonic()
-            self.until(doors, lambda records: self.wrong(doors, records))
-            self.figures["agreed_seconds"] = round(time.monotonic() - began, 1)
-            self.poll(lambda expression, pattern: re.fullmatch(pattern, doors[0].evaluate(expression)))
-            before = time.monotonic_ns()
-            for door in doors:
-                assert (answer := door.evaluate("named_processes:finish_all()")) == "ok", answer
-            after = time.monotonic_ns()
-            for process in self.processes.values():
-                process.killed = process.killed or (before, after)
-            began = time.monotonic()
-            self.until(doors, lambda records: [f"it stays after its process: {line}" for line in records if not line.startswith("session ")])
-            self.figures["freed_seconds"] = round(time.monotonic() - began, 1)
-        finally:
-            for door in doors:
-                door.__exit__()
-        self.note()
-
-    @staticmethod
-    def door(node):
-        """A connection to a node whose scope is started."""
-        deadline = time.monotonic() + AUDIT_S
-        while True:
-            with contextlib.suppress(OSError, wire.Closed):
-                door = node.erlang(AUDIT_S)
-                if (answer := door.evaluate(f"named_processes:ready({SCOPE})")) == "ready":
-                    return door
-                door.__exit__()
-                assert time.monotonic() < deadline, f"{node.name}: the scope is {answer}"
-            assert time.monotonic() < deadline, f"{node.name} evaluates nothing"
-            time.sleep(0.2)
-
-    def until(self, doors, wrong):
-        """Waits until nothing is wrong at any node."""
-        deadline = time.monotonic() + AUDIT_S
-        while True:
-            found = []
-            for node, door in zip(self.nodes, doors):
-                door.evaluate(f"named_processes:sessions({SCOPE})")
-                answer = door.evaluate(f"named_processes:records({SCOPE})")
-                text = "" if answer == "[]" else re.fullmatch('"(.*)"', answer)[1]
-                found += [f"{node.name}: {complaint}" for complaint in wrong([line for line in text.split(";") if line])]
-            if not found:
-                return
-            if time.monotonic() > deadline:
-                raise Wrong(f"{AUDIT_S} s after the last fault:\n" + "\n".join(sorted(set(found))[:20]))
-            time.sleep(0.2)
-
-    def wrong(self, doors, records) -> list:
-        """What the records of a node have too much or too little."""
-        alive = set()
-        for door in doors:
-            alive |= set(door.evaluate("named_processes:alive()").strip('[]"').split())
-        lines = [line.split(" ") for line in records]
-        owners = {words[1]: words[2] for words in lines if words[0] == "name"}
-        members = Counter((words[1], words[2]) for words in lines if words[0] == "member")
-        live = {words[1] for words in lines if words[0] == "session" and words[2] == "live"}
-        found = [f"the session {words[1]} has ended, and is there" for words in lines if words[0] == "session" and words[2] != "live"]
-        if len(live) != len(self.nodes):
-            found.append(f"{len(live)} sessions of {len(self.nodes)} nodes")
-        found += [f"the name {part} stays after its process {label}" for part, label in owners.items() if label not in alive]
-        found += [f"a member of {part} stays after its process {label}" for part, label in members if label not in alive]
-        owned = [words for words in lines if words[0] == "owned"]
-        if len(owned) != len(owners) + members.total():
-            found.append(f"{len(owners)} names, {members.total()} members, and {len(owned)} of processes")
-        found += [f"something of the session {words[1]}, which has ended, stays" for words in owned if words[1] not in live]
-        for label in alive & set(self.processes):
-            for part, claim in self.processes[label].claims.items():
-                if claim.token is not None:
-                    is_certain = claim.is_held and claim.unknown_ns == NEVER_NS and (claim.is_own or claim.sessions <= live)
-                    if is_certain and owners.get(part) != label:
-                        found.append(f"{label} has got the name {part}, which is {owners.get(part)}'s")
-                elif not claim.certain <= members[part, label] <= claim.certain + claim.uncertain:
-                    found.append(f"{label} has joined {part} {claim.certain} times and is a member {members[part, label]} times")
-        return found
-
-    def note(self):
-        """Writes what is known of each process into the history."""
-        used = set()
-        for process in self.processes.values():
-            dead = process.death()
-            for part, claim in process.claims.items():
-                used |= claim.sessions
-                lost = min((max(claim.call_ns, self.seen_ns.get(session, 0)) for session in claim.sessions), default=claim.call_ns)
-                self.history.fact(part, process={
-                    "label": process.label, "home": process.node.number, "free": min(dead[0], lost, claim.unknown_ns),
-                    "dead": dead, "lost": lost, "again": claim.is_again,
-                })  # fmt: skip
-        self.figures |= {
-            "processes": len(self.processes), "registrations": sum(map(len, self.registrations.values())),
-            "joins": sum(claim.certain + claim.uncertain > 0 for process in self.processes.values() for part, claim in process.claims.items() if ".m" in part),
-            "sessions_ended": len(used - self.newest), **self.waits(),
-        }  # fmt: skip
-
-    def waits(self) -> dict:
-        """How long a name had no other owner after its owner ended, in seconds: median, longest. The clients ask again and again."""
-        found = {"process": [], "node": []}
-        # Others are asked for too seldom.
-        for part, registered in ((part, found) for part, found in self.registrations.items() if part.split(".")[1] in NAMES):
-            for (_, process), (next_ns, _) in zip(registered, registered[1:]):
-                begin, end = process.death()
-                if not process.claim(part).is_held or end > next_ns:
-                    continue
-                how = "process" if process.killed and process.killed[1] <= end else "node"
-                found[how].append((next_ns - end) / 1e9)
-        return {
-            f"free_after_{how}_s": [round(sorted(waits)[len(waits) // 2], 2), round(max(waits), 2)] for how, waits in found.items() if waits
-        }  # fmt: skip

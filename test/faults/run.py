@@ -15,6 +15,7 @@ import cluster as clusters
 import history as histories
 import kyoto_wire
 import names
+import names_crew
 import plan as plans
 import served
 import stores
@@ -74,7 +75,7 @@ class Run:
         if "records" in self.crews:
             self.clients += clients.crew(self.cluster, self.history, clock, self.seed, has_levels=self.has_levels())
         if "names" in self.crews and names.are_there(self.cluster.nodes):
-            self.names = names.Crew(self.cluster.nodes, self.cluster, self.history, clock, self.seed)
+            self.names = names_crew.Crew(self.cluster.nodes, self.cluster, self.history, clock, self.seed)
             self.cluster.owner_node = self.names.owner_node
             self.clients += self.names.clients
         for client in self.clients:

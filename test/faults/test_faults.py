@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-import names
+import names_audit
 import plan as plans
 import run as runs
 import sabotage
@@ -67,7 +67,7 @@ def test_a_node_without_a_protection_is_caught(protection, seed, directory):
                 run.fault(faults, step)
             try:
                 complaints = run.finish()["complaints"]
-            except names.Wrong as wrong:
+            except names_audit.Wrong as wrong:
                 complaints = {"the audit": [str(wrong)]}
             if complaints:
                 print(f"{protection}: caught in run {number}, {len(complaints)} parts, for example {next(iter(complaints.items()))}")

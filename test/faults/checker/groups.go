@@ -145,7 +145,7 @@ func counted(known processes, now int64, members map[string]member, o Operation)
 // of each process: a member that has joined, and has not left, is there.
 func groupReads(known processes, operations []Operation, boundNs int64) []string {
 	var complaints []string
-	begun, joins, leaves := map[string]int64{}, map[string][]Operation{}, map[string]int64{}
+	begun, joins, leaves := map[string][]int64{}, map[string][]Operation{}, map[string]int64{}
 	for _, o := range operations {
 		step := o.Steps[0]
 		if o.Outcome == "failed" || o.IsRead() {
@@ -154,9 +154,7 @@ func groupReads(known processes, operations []Operation, boundNs int64) []string
 		for _, label := range strings.Fields(step.With) {
 			switch step.Do {
 			case "join":
-				if call, is := begun[label]; !is || o.Call < call {
-					begun[label] = o.Call
-				}
+				begun[label] = append(begun[label], o.Call)
 				if o.Outcome == "done" {
 					joins[label] = append(joins[label], o)
 				}
@@ -178,8 +176,17 @@ func groupReads(known processes, operations []Operation, boundNs int64) []string
 		times := map[string]int{}
 		for _, label := range seen(step) {
 			times[label]++
-			if call, is := begun[label]; !is || call > o.Return {
-				complain("nobody joined it", label)
+		}
+		for label, count := range times {
+			most := 0
+			for _, call := range begun[label] {
+				if call <= o.Return {
+					most++
+				}
+			}
+			// After a loss, the member of before may still be there for a while.
+			if count > most && known[label].Lost > o.Return {
+				complain("it has not joined so often", label)
 			}
 		}
 		for label, all := range joins {

@@ -228,6 +228,9 @@ var forbiddenNames = map[string][2]string{
 	"a member that is counted twice": {"no order", two + `
 		0 1 done log 1.m0 join:a=ok @1/1
 		2 3 done linear 1.m0 members=a+a @2/2`},
+	"a member that is counted twice, in old reads": {"not joined so often", two + `
+		0 1 done log 1.m0 join:a=ok @1/1
+		2 3 done copied 1.m0 members=a+a @2/2`},
 	"a leave without a join": {"no order", two + `
 		0 1 done log 1.m0 leave:a=ok @1/1`},
 }
