@@ -27,15 +27,16 @@ SOURCE = Path(__file__).resolve().parent / "named_processes.erl.in"
 SCOPE = "faults"
 # Of the clock of the clients: longer than a node is silent until its names are free.
 GENERATIONS = 6
-# One of the names is kept for long.
-NAMES, GROUPS, KEPT = ("n0", "n1", "n2"), ("m0", "m1"), "n2"
+# One name is the same all the time, and only its owner gives it up: the others wait for it when its owner is lost.
+PASSING, LASTING = ("n0", "n1", "n2"), "n3"
+NAMES, GROUPS = (*PASSING, LASTING), ("m0", "m1")
 PAUSE_S, POLL_S = 0.015, 0.5
 PROCESSES_MAX = 8
 # Chances: a process that ends while it is registered, one that wants its name again.
 KILLED_EARLY, AGAIN = 0.15, 0.3
 # Some names are asked for a few times only, so that nobody takes by accident what stays.
 RARE, RARE_NAMES = 0.3, 30
-KEPT_S, HELD_S = 15, (0.02, 0.1, 1)
+HELD_S, HELD_FOR_LONG_S = (0.02, 0.1, 1), {"n2": 15, LASTING: 60}
 # How many processes of a client stay until the audit, each with a name or in a group, and how often one is started.
 STAYING_MAX, STAYING = 10, 0.02
 KILLED_AFTER_MS = 6
@@ -60,8 +61,14 @@ class Claim:
         self.token, self.is_held, self.is_own = None, False, False
         # Whether the process wants to know that it may have lost the name, and when it was informed.
         self.is_notified, self.noticed_ns = False, NEVER_NS
+        # When a client began to take the name from it.
+        self.released_ns = NEVER_NS
         # Of a group.
         self.certain = self.uncertain = 0
+
+    def release(self, call_ns):
+        """A client has taken the name from the process, or may have."""
+        self.is_held, self.released_ns = False, min(self.released_ns, call_ns)
 
     def doubt(self, call_ns):
         """Something may have happened from then on."""
@@ -169,7 +176,8 @@ class Named(AtNode):
                 self.stay(generation)
             elif not self.give_up():
                 action, parts = self.random.choice(self.actions())
-                action(f"{generation}.{self.random.choice(parts)}")
+                part = self.random.choice(parts)
+                action(f"{0 if part == LASTING else generation}.{part}")
         except (Lost, OSError, wire.Closed):
             self._leave()
         except Refused:
@@ -178,11 +186,11 @@ class Named(AtNode):
     def actions(self) -> list:
         """What a client does, each as often as it is in the list."""
         reads = [(self.look, NAMES), (self.look_linear, NAMES), (self.owner, NAMES), (self.look_in, GROUPS), (self.look_in_linear, GROUPS)]
-        writes = [(self.unregister_others, NAMES), (self.leave_group, GROUPS), (self.leave_group, GROUPS)]
+        writes = [(self.unregister_others, PASSING), (self.leave_group, GROUPS), (self.leave_group, GROUPS)]
         if len(self.held) + len(self.members) < PROCESSES_MAX:
             writes += [(self.register, NAMES)] * 5 + [(self.join_group, GROUPS)] * 3
         if self.random.random() < 0.05:
-            writes.append((self.unregister_any, NAMES))
+            writes.append((self.unregister_any, PASSING))
         return reads + writes
 
     # Processes.
@@ -233,7 +241,7 @@ class Named(AtNode):
         process = self.new()
         claim = process.claim(part)
         claim.is_own, claim.is_again = is_own, is_own or self.random.random() < AGAIN
-        claim.is_notified = self.random.random() < 0.5
+        claim.is_notified = part.endswith(LASTING) or self.random.random() < 0.5
         options = f"#{{again=>{str(claim.is_again).lower()},notify=>{str(claim.is_notified).lower()}}}"
         after = self.random.randint(0, KILLED_AFTER_MS) if not is_own and self.random.random() < KILLED_EARLY else "none"
         for each in (process if after != "none" else None, before):
@@ -262,7 +270,7 @@ class Named(AtNode):
         if claim.is_own:
             self.staying.append(process)
             return
-        longest_s = KEPT_S if part.endswith(KEPT) else self.random.choice(HELD_S)
+        longest_s = HELD_FOR_LONG_S.get(part.split(".")[1], self.random.choice(HELD_S))
         self.held.append((time.monotonic() + self.random.uniform(0, longest_s), process, part))
 
     def give_up(self) -> bool:
@@ -300,7 +308,7 @@ class Named(AtNode):
         except Lost:
             claim.doubt(call_ns)
             raise
-        claim.is_held = False
+        claim.release(call_ns)
         return saw
 
     def end_owner(self, process, part):
@@ -322,8 +330,8 @@ class Named(AtNode):
             claim.sessions |= {match[3], match[4]}
             return (match[2] or "no",)
 
-        process.claim(part).is_held = False
         call_ns = time.monotonic_ns()
+        process.claim(part).release(call_ns)
         try:
             saw = self.asked(other, part, [step("move", 0, other.label, str(token))], ask)
         except Lost:

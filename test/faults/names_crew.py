@@ -49,16 +49,16 @@ class Crew:
         return process if process and process.claim(part).is_held else None
 
     def owner_node(self):
-        """The node of a process that was among the last to get a name."""
+        """The node of the process that was the last to get the lasting name."""
         with self._lock:
-            last = max((found[-1] for found in self.registrations.values()), key=lambda each: each[0], default=None)
-        return last and last[1].node
+            _, process = self.registrations.get(f"0.{names.LASTING}", [(0, None)])[-1]
+        return process and process.node
 
     def doubt(self, part):
         """Whichever process has the name may lose it from now on, as far as the audit knows."""
         with self._lock:
             for _, process in self.registrations.get(part, ()):
-                process.claim(part).is_held = False
+                process.claim(part).release(time.monotonic_ns())
 
     def poll(self, evaluate):
         """Reads which sessions go on."""
@@ -98,7 +98,8 @@ class Crew:
             for (first_ns, process), (next_ns, other) in zip(registered, registered[1:]):
                 claim = process.claim(part)
                 is_frozen = any(first_ns < at < next_ns for at in process.node.frozen_ns)
-                if not claim.is_held or not claim.is_notified or is_frozen or process.death()[0] < next_ns or other is process:
+                is_given_up = min(claim.released_ns, claim.unknown_ns, process.death()[0]) < next_ns
+                if is_given_up or is_frozen or not claim.is_notified or other is process:
                     continue
                 if claim.noticed_ns <= next_ns:
                     in_time += 1
@@ -113,7 +114,8 @@ class Crew:
         for part, registered in ((part, found) for part, found in self.registrations.items() if part.split(".")[1] in names.NAMES):
             for (_, process), (next_ns, _) in zip(registered, registered[1:]):
                 begin, end = process.death()
-                if not process.claim(part).is_held or end > next_ns:
+                claim = process.claim(part)
+                if min(claim.released_ns, claim.unknown_ns) < next_ns or end > next_ns:
                     continue
                 how = "process" if process.killed and process.killed[1] <= end else "node"
                 found[how].append((next_ns - end) / 1e9)

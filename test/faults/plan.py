@@ -26,6 +26,8 @@ BULK_KEYS = 60
 DOOR_S, HANG_ATTEMPTS = 10.0, 5
 # How often a node stays frozen, or cut off, for long.
 LONG_FREEZE, LONG_CUT = 0.08, 0.25
+# Longer than it takes until the names of a node are free, mostly also if it has led: the next leader counts from its election.
+LOST_S = (12, 16)
 
 
 def any_node(cluster, rng):
@@ -50,7 +52,7 @@ def kill(cluster, rng, node):
 def kill_for_long(cluster, rng, node):
     """SIGKILL of one node, which is away until the names of its processes are free."""
     node.kill()
-    yield rng.uniform(11, 15)
+    yield rng.uniform(*LOST_S)
     node.start()
 
 
@@ -96,7 +98,7 @@ def freeze(cluster, rng, node):
 def freeze_for_long(cluster, rng, node):
     """SIGSTOP until the names of its processes are others'; they go on and do not know it."""
     node.freeze()
-    yield rng.uniform(11, 16)
+    yield rng.uniform(*LOST_S)
     node.thaw()
 
 
@@ -142,7 +144,7 @@ def isolate(cluster, rng, node):
 def isolate_for_long(cluster, rng, node):
     """A node is cut off until the names of its processes are others'."""
     cluster.isolate(node)
-    yield rng.uniform(11, 16)
+    yield rng.uniform(*LOST_S)
     cluster.network.heal()
 
 

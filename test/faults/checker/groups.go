@@ -50,7 +50,11 @@ func write(now int64, members map[string]member) joined {
 }
 
 // stepOfGroup takes one operation; false if the client saw something else.
-func stepOfGroup(known processes, before interface{}, o Operation) (bool, interface{}) {
+func stepOfGroup(known processes) func(before interface{}, o Operation) (bool, interface{}) {
+	return func(before interface{}, o Operation) (bool, interface{}) { return groupStep(known, before, o) }
+}
+
+func groupStep(known processes, before interface{}, o Operation) (bool, interface{}) {
 	now, members := before.(joined).read()
 	step := o.Steps[0]
 	if now = later(now, o.Call); now > o.Return {
@@ -61,7 +65,7 @@ func stepOfGroup(known processes, before interface{}, o Operation) (bool, interf
 	case "join":
 		for _, label := range strings.Fields(step.With) {
 			each := members[label]
-			members[label] = member{each.times + 1, each.isLoose || o.Outcome == "unknown"}
+			members[label] = member{each.times + 1, each.isLoose}
 		}
 	case "leave":
 		now, isAllowed = left(known, now, members, o)
@@ -91,12 +95,6 @@ func gone(known processes, now int64, members map[string]member, label string, t
 func left(known processes, now int64, members map[string]member, o Operation) (int64, bool) {
 	step := o.Steps[0]
 	labels := strings.Fields(step.With)
-	if o.Outcome == "unknown" {
-		for _, label := range labels {
-			members[label] = member{members[label].times, true}
-		}
-		return now, true
-	}
 	isAllowed, isAny := true, false
 	for _, label := range labels {
 		each := members[label]
@@ -104,8 +102,7 @@ func left(known processes, now int64, members map[string]member, o Operation) (i
 			var isGone bool
 			now, isGone = gone(known, now, members, label, 0, o)
 			isAllowed = isAllowed && isGone
-		} else if each.times > 0 || each.isLoose || known[label].Lost <= o.Return {
-			// One that its node has brought back may leave, too.
+		} else if _, isMore := known[label].more(1, o); each.times > 0 || each.isLoose || isMore {
 			isAny = true
 			if each.times > 0 {
 				members[label] = member{each.times - 1, each.isLoose}
@@ -113,6 +110,17 @@ func left(known processes, now int64, members map[string]member, o Operation) (i
 		}
 	}
 	return now, isAllowed && (isAny || *step.Saw != "ok")
+}
+
+// more is from when on a process may be a member more often than it has joined:
+// by joins of unknown outcome, or because its node has brought it back after
+// its session was lost.
+func (p Process) more(times int, o Operation) (int64, bool) {
+	since := p.Lost
+	if len(p.joins) >= times {
+		since = earlier(since, p.joins[times-1])
+	}
+	return since, since <= o.Return && since < math.MaxInt64
 }
 
 // counted compares the members with those that a read saw.
@@ -129,12 +137,9 @@ func counted(known processes, now int64, members map[string]member, o Operation)
 	}
 	for label, count := range times {
 		if each := members[label]; each.times < count {
-			// A member joins again after its session was lost.
-			lost := known[label].Lost
-			if lost > o.Return || lost == math.MaxInt64 {
-				return now, false
-			}
-			now = later(now, lost)
+			since, isMore := known[label].more(count-each.times, o)
+			isAllowed = isAllowed && isMore
+			now = later(now, since)
 			members[label] = member{count, true}
 		}
 	}

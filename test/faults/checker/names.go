@@ -25,21 +25,27 @@ type owned struct {
 // somebody is an owner of whom only the existence is known.
 const somebody = "?"
 
+// nameModel is what is known of the owners.
+type nameModel struct {
+	known  processes
+	unseen guests
+}
+
 // free is when the owner may give the name up.
-func (s owned) free(known processes) int64 {
+func (m nameModel) free(s owned) int64 {
 	if s.isLoose {
 		return 0
 	}
-	return known[s.owner].Free
+	return earlier(m.known[s.owner].Free, m.unseen.anyone)
 }
 
 // given is the state in which nobody has the name; false if that cannot be
 // before the end of an operation.
-func (s owned) given(known processes, o Operation) (owned, bool) {
+func (m nameModel) given(s owned, o Operation) (owned, bool) {
 	if s.owner == "" {
 		return s, true
 	}
-	s.now = later(s.now, s.free(known))
+	s.now = later(s.now, m.free(s))
 	s.owner, s.token, s.isLoose = "", 0, false
 	return s, s.now <= o.Return && s.now < math.MaxInt64
 }
@@ -53,118 +59,121 @@ func (s owned) taken(label string, number int64) (owned, bool) {
 
 // again is the state in which a process has got its name again, at a time that
 // nobody knows.
-func (s owned) again(known processes, o Operation, label string, number int64) (owned, bool) {
-	process := known[label]
+func (m nameModel) again(s owned, o Operation, label string, number int64) (owned, bool) {
+	process := m.known[label]
 	if !process.Again || process.Lost > o.Return || process.Lost == math.MaxInt64 {
 		return s, false
 	}
-	s, isFree := s.given(known, o)
+	s, isFree := m.given(s, o)
 	s.now = later(s.now, process.Lost)
-	if number == 0 {
-		s.owner, s.isLoose = somebody, true
-		return s, isFree
-	}
 	s, isGreater := s.taken(label, number)
 	s.isLoose = true
 	return s, isFree && isGreater
 }
 
-// anyAgain is the state in which some process has got its name again.
-func (s owned) anyAgain(known processes, o Operation) (owned, bool) {
-	first := ""
-	for label, process := range known {
-		if process.Again && (first == "" || process.Lost < known[first].Lost) {
-			first = label
+// hidden is the state in which somebody has the name whom no client has seen: a
+// process that has got it again, or one whose registration is unknown.
+func (m nameModel) hidden(s owned, o Operation) (owned, bool) {
+	since := m.unseen.first
+	for _, process := range m.known {
+		if process.Again {
+			since = earlier(since, process.Lost)
 		}
 	}
-	return s.again(known, o, first, 0)
+	s.owner, s.isLoose, s.now = somebody, true, later(s.now, since)
+	return s, since <= o.Return && since < math.MaxInt64
 }
 
 // stepOfName takes one operation; false if the client saw something else.
-func stepOfName(known processes, before interface{}, o Operation) (bool, interface{}) {
-	s, step := before.(owned), o.Steps[0]
-	if s.now = later(s.now, o.Call); s.now > o.Return {
-		return false, s
+func stepOfName(known processes, unseen guests) func(before interface{}, o Operation) (bool, interface{}) {
+	m := nameModel{known, unseen}
+	return func(before interface{}, o Operation) (bool, interface{}) {
+		s := before.(owned)
+		if s.now = later(s.now, o.Call); s.now > o.Return {
+			return false, s
+		}
+		next, isAllowed := m.step(s, o)
+		return isAllowed && next.now <= o.Return, next
 	}
-	next, isAllowed := s, true
+}
+
+func (m nameModel) step(s owned, o Operation) (owned, bool) {
+	step := o.Steps[0]
+	isIts := s.owner != "" && strconv.FormatInt(s.token, 10) == tokenOf(step)
 	switch step.Do {
 	case "register":
-		next, isAllowed = registered(known, s, o)
+		return m.registered(s, o)
 	case "move":
-		next, isAllowed = moved(known, s, o)
+		if o.Outcome == "unknown" {
+			s.owner, s.token, s.isLoose = step.With, 0, true
+			return s, isIts
+		}
+		if *step.Saw != "no" {
+			number, isNumber := token(step)
+			s, isGreater := s.taken(step.With, number)
+			return s, isIts && isNumber && isGreater
+		}
 	case "unregister":
-		if strconv.FormatInt(s.token, 10) == step.With {
-			if next.owner, next.token, next.isLoose = "", 0, false; *step.Saw == "no" {
-				next, isAllowed = s.given(known, o)
-			}
-		} else {
-			isAllowed = *step.Saw == "no"
+		if *step.Saw == "ok" {
+			s.owner, s.token, s.isLoose = "", 0, false
+			return s, isIts
 		}
 	case "unregister_any":
-		next.owner, next.token, next.isLoose = "", 0, false
+		s.owner, s.token, s.isLoose = "", 0, false
+		return s, true
 	case "lookup":
-		next, isAllowed = lookedUp(known, s, o)
+		return m.lookedUp(s, o)
 	default:
-		isAllowed = false
+		return s, false
 	}
-	return isAllowed, next
+	// It was refused: another process has the name, or none.
+	if isIts {
+		return m.given(s, o)
+	}
+	return s, true
+}
+
+// tokenOf is the token that a step depends on.
+func tokenOf(step Step) string {
+	if step.Do == "move" {
+		return step.Expected
+	}
+	return step.With
 }
 
 // registered is the state after the registration of a name.
-func registered(known processes, s owned, o Operation) (owned, bool) {
+func (m nameModel) registered(s owned, o Operation) (owned, bool) {
 	step := o.Steps[0]
+	if o.Outcome == "done" && *step.Saw == "no" {
+		// Its own node does not take a process for the owner that has ended.
+		owner := m.known[s.owner]
+		if s.owner == somebody || s.owner != "" && (owner.Home != o.Node || !owner.hasEnded(o.Call)) {
+			return s, true
+		}
+		s, isFree := m.given(s, o)
+		s, isThere := m.hidden(s, o)
+		return s, isFree && isThere
+	}
+	s, isFree := m.given(s, o)
 	if o.Outcome == "unknown" {
-		// If it does nothing, its place is at the end.
-		if free, isFree := s.given(known, o); isFree {
-			free.owner, free.isLoose = step.With, true
-			return free, true
-		}
-		return s, true
+		s.owner, s.isLoose = step.With, true
+		return s, isFree
 	}
-	if *step.Saw == "no" {
-		if s.owner == "" {
-			return s.anyAgain(known, o)
-		}
-		owner := known[s.owner]
-		return s, s.owner == somebody || owner.Home != o.Node || !owner.hasEnded(o.Call)
-	}
-	s, isFree := s.given(known, o)
 	number, isNumber := token(step)
 	s, isGreater := s.taken(step.With, number)
 	return s, isFree && isNumber && isGreater
 }
 
-// moved is the state after a name was given to another process by its token.
-func moved(known processes, s owned, o Operation) (owned, bool) {
-	step := o.Steps[0]
-	isIts := strconv.FormatInt(s.token, 10) == step.Expected
-	if o.Outcome == "unknown" {
-		if isIts {
-			s.owner, s.token, s.isLoose = step.With, 0, true
-		}
-		return s, true
-	}
-	if *step.Saw == "no" {
-		if isIts {
-			return s.given(known, o)
-		}
-		return s, true
-	}
-	number, isNumber := token(step)
-	s, isGreater := s.taken(step.With, number)
-	return s, isIts && isNumber && isGreater
-}
-
 // lookedUp is the state after a look-up.
-func lookedUp(known processes, s owned, o Operation) (owned, bool) {
+func (m nameModel) lookedUp(s owned, o Operation) (owned, bool) {
 	step := o.Steps[0]
 	if *step.Saw == Absent {
 		// Its own node hides a process that has ended.
-		if owner := known[s.owner]; owner.Home == o.Node && owner.Dead[0] <= o.Return {
+		if owner := m.known[s.owner]; owner.Home == o.Node && owner.Dead[0] <= o.Return {
 			s.now = later(s.now, owner.Dead[0])
 			return s, true
 		}
-		return s.given(known, o)
+		return m.given(s, o)
 	}
 	label, number := seen(step)[0], int64(0)
 	number, isNumber := token(step)
@@ -177,7 +186,7 @@ func lookedUp(known processes, s owned, o Operation) (owned, bool) {
 		s.token, s.last = number, number
 		return s, true
 	}
-	return s.again(known, o, label, number)
+	return m.again(s, o, label, number)
 }
 
 // nameReads checks reads of a name that have no place in the order, by what is
@@ -209,11 +218,7 @@ func nameReads(known processes, operations []Operation, boundNs int64) []string 
 	}
 	for _, o := range operations {
 		step := o.Steps[0]
-		number := step.With
-		if step.Do == "move" {
-			number = step.Expected
-		}
-		if label, is := byToken[number]; is && o.Outcome != "failed" && (step.Do == "unregister" || step.Do == "move") {
+		if label, is := byToken[tokenOf(step)]; is && o.Outcome != "failed" && (step.Do == "unregister" || step.Do == "move") {
 			if call, is := taken[label]; !is || o.Call < call {
 				taken[label] = o.Call
 			}

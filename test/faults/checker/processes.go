@@ -24,6 +24,8 @@ type Process struct {
 	Lost int64 `json:"lost"`
 	// Its name is registered again if its session was lost.
 	Again bool `json:"again"`
+	// When it may have joined the group, besides the joins that are known.
+	joins []int64
 }
 
 // hasEnded is true if it had ended before a time.
@@ -61,16 +63,26 @@ func Named(kind string, known processes, operations []Operation, limit time.Dura
 	if len(complaints) > 0 {
 		return porcupine.Illegal, complaints
 	}
-	start, step, reads := interface{}(owned{}), stepOfName, nameReads
+	for _, o := range operations {
+		if o.Outcome == "unknown" && o.Steps[0].Do == "join" {
+			for _, label := range strings.Fields(o.Steps[0].With) {
+				process := known[label]
+				process.joins = append(process.joins, o.Call)
+				known[label] = process
+			}
+		}
+	}
+	inOrder, unseen := orderedNamed(known, operations)
+	start, step, reads := interface{}(owned{}), stepOfName(known, unseen), nameReads
 	if kind == "m" {
-		start, step, reads = joined(""), stepOfGroup, groupReads
+		start, step, reads = joined(""), stepOfGroup(known), groupReads
 	}
 	order, _ := porcupine.CheckOperationsVerbose(porcupine.Model{
 		Init: func() interface{} { return start },
 		Step: func(before, input, _ interface{}) (bool, interface{}) {
-			return step(known, before, input.(Operation))
+			return step(before, input.(Operation))
 		},
-	}, orderedNamed(known, operations), limit)
+	}, inOrder, limit)
 	if order == porcupine.Illegal {
 		complaints = append(complaints, "no order explains the answers")
 	}
@@ -78,26 +90,61 @@ func Named(kind string, known processes, operations []Operation, limit time.Dura
 	return order, append(complaints, reads(known, operations, boundNs)...)
 }
 
-// orderedNamed are the operations that have a place in one order. What an
-// unknown removal may have removed is free from its beginning on: that is a
-// fact of its processes.
-func orderedNamed(known processes, operations []Operation) []porcupine.Operation {
-	var found []porcupine.Operation
+// orderedNamed are the operations that have a place in one order, and when
+// somebody of whom no client has heard may have had a name.
+//
+// An unknown removal has no place: what it may have removed is free from its
+// beginning on, which is a fact of its processes, and so is what an unknown join
+// may have added. An unknown registration has a place if its process was seen:
+// before the end of the first read that saw it. So each operation has an end,
+// and the search is short.
+func orderedNamed(known processes, operations []Operation) ([]porcupine.Operation, guests) {
+	found, unseen := []porcupine.Operation(nil), guests{first: math.MaxInt64, anyone: math.MaxInt64}
+	firstSeen := map[string]int64{}
 	for _, o := range operations {
-		if o.Outcome == "failed" || !o.IsOrdered() || o.Outcome == "unknown" && (o.IsRead() || o.Steps[0].Do == "unregister") {
+		if o.Outcome == "done" && o.IsRead() {
+			for _, label := range seen(o.Steps[0]) {
+				if end, is := firstSeen[label]; !is || o.Return < end {
+					firstSeen[label] = o.Return
+				}
+			}
+		}
+	}
+	for _, o := range operations {
+		if o.Outcome == "failed" || !o.IsOrdered() || o.Outcome == "unknown" && o.IsRead() {
 			continue
 		}
-		end := o.Return
-		if mayHaveHad(known, operations, o) {
-			o.Outcome = "unknown"
+		step := o.Steps[0]
+		switch {
+		case step.Do == "unregister_any" && o.Outcome == "unknown":
+			unseen.anyone = earlier(unseen.anyone, o.Call)
+			continue
+		case (step.Do == "join" || step.Do == "leave" || step.Do == "unregister") && o.Outcome == "unknown":
+			continue
+		case o.Outcome == "unknown" || mayHaveHad(known, operations, o):
+			if end, isSeen := firstSeen[step.With]; isSeen {
+				if o.Outcome == "done" {
+					end = earlier(end, o.Return)
+				}
+				o.Outcome, o.Return = "unknown", end
+				break
+			}
+			unseen.first = earlier(unseen.first, o.Call)
+			if o.Outcome == "unknown" {
+				continue
+			}
 		}
-		if o.Outcome == "unknown" {
-			end = math.MaxInt64
-		}
-		o.Return = end
-		found = append(found, porcupine.Operation{ClientId: o.Client, Input: o, Call: o.Call, Return: end})
+		found = append(found, porcupine.Operation{ClientId: o.Client, Input: o, Call: o.Call, Return: o.Return})
 	}
-	return found
+	return found, unseen
+}
+
+// guests are owners that no client has seen.
+type guests struct {
+	// From when on one may have had the name.
+	first int64
+	// From when on any owner may have lost it to an unknown removal.
+	anyone int64
 }
 
 // mayHaveHad is true if the process of a refused registration may have had the
