@@ -174,6 +174,8 @@ class Named(AtNode):
                 self.lost.pop(0)
             if len(self.staying) < STAYING_MAX and self.random.random() < STAYING:
                 self.stay(generation)
+            elif part := self.crew.take_freed(self.node):
+                self.register_this(part)
             elif not self.give_up():
                 action, parts = self.random.choice(self.actions())
                 part = self.random.choice(parts)
@@ -232,12 +234,14 @@ class Named(AtNode):
             self.join_group(f"{generation}.{self.random.choice(GROUPS)}", [process])
         else:
             self.serial += 1
-            self.register(f"{generation}.n9.{self.number}.{self.serial}", is_own=True)
+            self.register_this(f"{generation}.n9.{self.number}.{self.serial}", is_own=True)
 
-    def register(self, part, before=None, is_own=False):
-        """A new process asks for a name; perhaps the one that has it is killed just before."""
-        if before is None and not is_own and self.random.random() < RARE:
-            part += f"{self.random.randrange(RARE_NAMES)}"
+    def register(self, part):
+        """A new process asks for a name, or for one that few ask for."""
+        self.register_this(part + f"{self.random.randrange(RARE_NAMES)}" if self.random.random() < RARE else part)
+
+    def register_this(self, part, before=None, is_own=False):
+        """A new process asks for this name; perhaps the one that has it is killed just before."""
         process = self.new()
         claim = process.claim(part)
         claim.is_own, claim.is_again = is_own, is_own or self.random.random() < AGAIN
@@ -296,6 +300,7 @@ class Named(AtNode):
         if self.free(process, part) != "ok":
             self.end(process, "kill")
         else:
+            self.crew.freed(part, self.node)
             self.held.append((time.monotonic() + self.random.uniform(0, 0.5), process, part))
 
     def free(self, process, part) -> str:
@@ -317,7 +322,7 @@ class Named(AtNode):
 
     def hand_over(self, process, part):
         """Kills the owner, and registers another process of the node at once, while the removal is on its way."""
-        self.register(part, process)
+        self.register_this(part, process)
         self.end(process, "kill")
 
     def move(self, process, part):

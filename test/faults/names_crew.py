@@ -23,6 +23,8 @@ class Crew:
         self.processes = {}
         # The last registrations of each name: (when it was acknowledged, the process).
         self.registrations = {}
+        # Names that few ask for and that were just freed: (the name, at which node).
+        self.just_freed = []
         # When each session was last seen, by the beginnings of the reads; and in the newest read.
         self.seen_ns, self.newest = {}, set()
         self.figures = {}
@@ -41,6 +43,19 @@ class Crew:
         """A process has got a name."""
         with self._lock:
             self.registrations.setdefault(part, []).append((time.monotonic_ns(), process))
+
+    def freed(self, part, node):
+        """A name was freed at a node: a process of another node can get it at once."""
+        if part.split(".")[1] not in names.NAMES:
+            self.just_freed.append((part, node))
+
+    def take_freed(self, node):
+        """A name that was just freed at another node, if there is one."""
+        with self._lock:
+            found = next((each for each in self.just_freed if each[1] is not node), None)
+            if found:
+                self.just_freed.remove(found)
+        return found and found[0]
 
     def owner(self, part):
         """The process that was the last to get a name, if it may still have it."""
