@@ -31,6 +31,11 @@ import plan as plans  # noqa: E402
 import run as runs  # noqa: E402
 
 STEPS = 8
+# Sums that need more than one word.
+SUMS = {
+    "sessions_ended": "sessions ended", "noticed_in_time": "owners informed of their loss in time", "noticed_late": "too late",
+    "halves": "groups of which a read has seen a part of a step",
+}  # fmt: skip
 # A run ends within this time, or it hangs.
 RUN_TIMEOUT_S = 1_800
 
@@ -129,7 +134,7 @@ def summary(paths) -> str:
     for found in of_runs.values():
         sums.update({name: value for name, value in found.items() if isinstance(value, int)})
     rows.append("")
-    rows.append(f"{len(lines)} faults in {len(of_runs)} runs; " + ", ".join(f"{value:,} {name.replace('_', ' ')}" for name, value in sums.items()))
+    rows.append(f"{len(lines)} faults in {len(of_runs)} runs; " + ", ".join(f"{value:,} {SUMS.get(name, name)}" for name, value in sums.items()))
     rows += [""] + [f"{what}: {', '.join(map(str, found))} s" for what, found in waits_of_names(of_runs.values())]
     return "\n".join(rows)
 

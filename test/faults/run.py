@@ -128,7 +128,7 @@ class Run:
         self.verdict = check(self.history.path)
         self.verdict["digest"] = digest
         self.verdict["outcomes"] = dict(self.history.counts)
-        self.verdict["names"] = self.names.figures if self.names else {}
+        self.verdict["names"] = {**self.names.figures, "halves": self.verdict["halves"]} if self.names else {}
         self.verdict["packets"] = {"dropped": self.cluster.network.dropped, "delayed": self.cluster.network.forwarded}
         return self.verdict
 

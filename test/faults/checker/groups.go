@@ -69,6 +69,11 @@ func groupStep(known processes, before interface{}, o Operation) (bool, interfac
 		}
 	case "leave":
 		now, isAllowed = left(known, now, members, o)
+	case "leave_any":
+		// One of several, which perhaps had not joined.
+		if each := members[step.With]; each.times > 0 {
+			members[step.With] = member{each.times - 1, each.isLoose}
+		}
 	case "members":
 		now, isAllowed = counted(known, now, members, o)
 	default:

@@ -27,6 +27,8 @@ type Result struct {
 	Complaints map[string][]string `json:"complaints"`
 	Undecided  []string            `json:"undecided"`
 	Open       int                 `json:"open"`
+	// Groups of which a read has seen a part of a step.
+	Halves int `json:"halves"`
 }
 
 // Check applies all rules to a history.
@@ -62,8 +64,11 @@ func Check(operations []Operation, limit, bound time.Duration) Result {
 		}
 		if kind := part[0].Kind(); kind == "n" || kind == "m" {
 			if processes, operations := Processes(part); len(operations) > 0 {
-				order, complaints := Named(kind, processes, operations, limit, bound.Nanoseconds())
+				order, isHalf, complaints := Named(kind, processes, operations, limit, bound.Nanoseconds())
 				complain(complaints...)
+				if isHalf {
+					result.Halves++
+				}
 				if order == porcupine.Unknown {
 					result.Undecided = append(result.Undecided, name)
 				}

@@ -50,8 +50,9 @@ func Processes(part []Operation) (processes, []Operation) {
 	return known, operations
 }
 
-// Named applies the rules of names (n) or groups (m) to a part.
-func Named(kind string, known processes, operations []Operation, limit time.Duration, boundNs int64) (porcupine.CheckResult, []string) {
+// Named applies the rules of names (n) or groups (m) to a part. It also returns
+// whether a read has seen a part of a join or leave of several processes.
+func Named(kind string, known processes, operations []Operation, limit time.Duration, boundNs int64) (porcupine.CheckResult, bool, []string) {
 	var complaints []string
 	for _, o := range operations {
 		for _, label := range labelsOf(o) {
@@ -61,7 +62,7 @@ func Named(kind string, known processes, operations []Operation, limit time.Dura
 		}
 	}
 	if len(complaints) > 0 {
-		return porcupine.Illegal, complaints
+		return porcupine.Illegal, false, complaints
 	}
 	for _, o := range operations {
 		if o.Outcome == "unknown" && o.Steps[0].Do == "join" {
@@ -77,17 +78,51 @@ func Named(kind string, known processes, operations []Operation, limit time.Dura
 	if kind == "m" {
 		start, step, reads = joined(""), stepOfGroup(known), groupReads
 	}
-	order, _ := porcupine.CheckOperationsVerbose(porcupine.Model{
-		Init: func() interface{} { return start },
-		Step: func(before, input, _ interface{}) (bool, interface{}) {
-			return step(before, input.(Operation))
-		},
-	}, inOrder, limit)
+	search := func(some []porcupine.Operation) porcupine.CheckResult {
+		order, _ := porcupine.CheckOperationsVerbose(porcupine.Model{
+			Init: func() interface{} { return start },
+			Step: func(before, input, _ interface{}) (bool, interface{}) {
+				return step(before, input.(Operation))
+			},
+		}, some, limit)
+		return order
+	}
+	order, isHalf := search(inOrder), false
+	if order == porcupine.Illegal && kind == "m" {
+		order = search(halves(inOrder))
+		isHalf = order == porcupine.Ok
+	}
 	if order == porcupine.Illegal {
 		complaints = append(complaints, "no order explains the answers")
 	}
 	complaints = append(complaints, Sessions(operations, boundNs)...)
-	return order, append(complaints, reads(known, operations, boundNs)...)
+	return order, isHalf, append(complaints, reads(known, operations, boundNs)...)
+}
+
+// halves are the operations with a step for each process of a join or leave. A
+// read of a group looks up one member after the other, so it may see a part of
+// what the node is writing at that moment.
+func halves(operations []porcupine.Operation) []porcupine.Operation {
+	var found []porcupine.Operation
+	for _, each := range operations {
+		o := each.Input.(Operation)
+		step := o.Steps[0]
+		labels := strings.Fields(step.With)
+		if step.Do != "join" && step.Do != "leave" || len(labels) < 2 {
+			found = append(found, each)
+			continue
+		}
+		for _, label := range labels {
+			one := step
+			one.With = label
+			if step.Do == "leave" && *step.Saw == "ok" {
+				one.Do = "leave_any"
+			}
+			o.Steps = []Step{one}
+			found = append(found, porcupine.Operation{ClientId: each.ClientId, Input: o, Call: each.Call, Return: each.Return})
+		}
+	}
+	return found
 }
 
 // orderedNamed are the operations that have a place in one order, and when

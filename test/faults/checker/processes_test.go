@@ -213,9 +213,13 @@ var forbiddenNames = map[string][2]string{
 	"a join that is lost, in old reads": {"a join was lost", two + `
 		0 1 done log 1.m0 join:a=ok @1/1
 		2100 2101 done copied 1.m0 members=- @2/2`},
-	"half of a join": {"no order", two + `
-		0 9 done log 1.m0 join:a+b=ok @1/1
+	"half of a join that is complete": {"no order", two + `
+		0 1 done log 1.m0 join:a+b=ok @1/1
 		2 3 done linear 1.m0 members=a @2/2`},
+	"half of a join, and then none": {"no order", two + `
+		0 9 done log 1.m0 join:a+b=ok @1/1
+		2 3 done linear 1.m0 members=a @2/2
+		4 5 done linear 1.m0 members=- @2/2`},
 	"a member that has left": {"no order", two + `
 		0 1 done log 1.m0 join:a=ok @1/1
 		2 3 done log 1.m0 leave:a=ok @1/1
@@ -240,6 +244,19 @@ func TestAllowedNames(t *testing.T) {
 		result := Check(parseNamed(t, text), 10*time.Second, time.Second)
 		if len(result.Complaints) > 0 || len(result.Undecided) > 0 {
 			t.Errorf("%s: %v", name, result)
+		}
+	}
+}
+
+func TestHalves(t *testing.T) {
+	for text, count := range map[string]int{
+		"0 9 done log 1.m0 join:a+b=ok @1/1\n2 3 done linear 1.m0 members=a @2/2":                                                1,
+		"0 9 done log 1.m0 join:a+b=ok @1/1\n2 3 done linear 1.m0 members=a+b @2/2":                                              0,
+		"0 1 done log 1.m0 join:a+b=ok @1/1\n2 9 done log 1.m0 leave:a+b=ok @1/1\n3 4 done linear 1.m0 members=b @2/2":           1,
+		"0 1 done log 1.m0 join:a+b=ok @1/1\n2 9 done log 1.m0 leave:a+b=not_joined @1/1\n10 11 done linear 1.m0 members=b @2/2": 0,
+	} {
+		if result := Check(parseNamed(t, two+"\n"+text), 10*time.Second, time.Second); result.Halves != count {
+			t.Errorf("%s: %v", text, result)
 		}
 	}
 }
