@@ -59,15 +59,21 @@ def building():
 
 
 def erlang_door() -> Path:
-    """The directory with the compiled erlang_door. The source has another ending, because rebar3 takes every .erl below test
-    for a suite."""
-    source, beam = HERE / "erlang_door.erl.in", BUILT / "erlang_door.beam"
+    """The directory with the compiled erlang_door."""
+    return erlang_module(HERE / "erlang_door.erl.in")
+
+
+def erlang_module(source) -> Path:
+    """The directory with a compiled module, which nodes search. The source has another ending, because rebar3 takes every .erl
+    below test for a suite."""
+    name = source.name.removesuffix(".in")
+    beam = BUILT / f"{source.name.removesuffix('.erl.in')}.beam"
     if not beam.exists() or beam.stat().st_mtime < source.stat().st_mtime:
         erlc = served.ROOT / ".toolchain" / "bin" / "erlc"
         program = str(erlc) if erlc.exists() else shutil.which("erlc")
         with building() as directory:
-            shutil.copy(source, directory / "erlang_door.erl")
-            subprocess.run([program, "-o", directory, directory / "erlang_door.erl"], check=True)
+            shutil.copy(source, directory / name)
+            subprocess.run([program, "-o", directory, directory / name], check=True)
             os.replace(directory / beam.name, beam)
     return BUILT
 

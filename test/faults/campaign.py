@@ -4,7 +4,7 @@
 
 A line of JSON is appended to FILE for each run, once it has been checked: what its faults have in common, and the list of its faults.
 A campaign that was stopped goes on where it was: runs whose lines are in FILE are not repeated. Runs that fail are kept in _build/faults. The status is 1 if one failed.
-`--kinds NAME...` takes only these faults; `--one RUN` carries out one run in this process; `--summary FILE...` prints a table of such files.
+`--kinds NAME...` takes only these faults, and `--crews NAME...` only these clients; `--one RUN` carries out one run in this process; `--summary FILE...` prints a table of such files.
 """
 
 from __future__ import annotations
@@ -31,6 +31,11 @@ import plan as plans  # noqa: E402
 import run as runs  # noqa: E402
 
 STEPS = 8
+# Sums that need more than one word.
+SUMS = {
+    "sessions_ended": "sessions ended", "noticed_in_time": "owners informed of their loss in time", "noticed_late": "too late",
+    "halves": "groups of which a read has seen a part of a step",
+}  # fmt: skip
 # A run ends within this time, or it hangs.
 RUN_TIMEOUT_S = 1_800
 
@@ -40,7 +45,7 @@ def seed_of_run(seed, number) -> int:
     return random.Random(f"{seed} run {number}").randrange(1 << 32)
 
 
-def carry_out_one(seed, number, steps, kinds=None) -> list[dict]:
+def carry_out_one(seed, number, steps, kinds=None, crews=runs.CREWS) -> list[dict]:
     """A run in this process; returns a line for each fault."""
     own = seed_of_run(seed, number)
     with contextlib.suppress(network.NotPossible):
@@ -49,8 +54,8 @@ def carry_out_one(seed, number, steps, kinds=None) -> list[dict]:
     faults = []
     common = {"suite": "cluster", "campaign": seed, "run": number, "seed": own}
     try:
-        ended = runs.carry_out(directory, own, plans.plan(own, steps, kinds), on_step=faults.append)
-        verdict = {name: ended.verdict[name] for name in ("operations", "parts", "unknown", "failed", "digest")}
+        ended = runs.carry_out(directory, own, plans.plan(own, steps, kinds), on_step=faults.append, crews=crews)
+        verdict = {name: ended.verdict[name] for name in ("operations", "parts", "unknown", "failed", "digest")} | ended.verdict["names"]
         return [{**common, **fault, "verdict": "ok", "of_run": verdict} for fault in faults]
     except Exception as why:
         at_fault = {"kind": "during the next or at the end", "number": len(faults)}
@@ -60,9 +65,9 @@ def carry_out_one(seed, number, steps, kinds=None) -> list[dict]:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def in_process(seed, number, steps, kinds=None) -> list[dict]:
+def in_process(seed, number, steps, kinds=None, crews=runs.CREWS) -> list[dict]:
     """A run in a process of its own."""
-    command = [sys.executable, __file__, "--one", number, "--seed", seed, "--steps", steps, *(["--kinds", *kinds] if kinds else [])]
+    command = [sys.executable, __file__, "--one", number, "--seed", seed, "--steps", steps, *(["--kinds", *kinds] if kinds else []), "--crews", *crews]
     try:
         done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=RUN_TIMEOUT_S)
         return json.loads(done.stdout.splitlines()[-1])
@@ -89,7 +94,7 @@ def read(path) -> list[dict]:
     return found
 
 
-def campaign(path, seed, count, parallel, steps=STEPS, kinds=None) -> int:
+def campaign(path, seed, count, parallel, steps=STEPS, kinds=None, crews=runs.CREWS) -> int:
     """All runs that are missing; returns how many have failed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     runs.build_checker()
@@ -99,7 +104,7 @@ def campaign(path, seed, count, parallel, steps=STEPS, kinds=None) -> int:
     failed = 0
     print(f"seed {seed}: {len(known)} runs are done, {len(wanted)} to do", flush=True)
     with ThreadPoolExecutor(parallel) as pool, path.open("a") as file:
-        for lines in pool.map(lambda number: in_process(seed, number, steps, kinds), wanted):
+        for lines in pool.map(lambda number: in_process(seed, number, steps, kinds, crews), wanted):
             date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M")
             file.write(packed([line | {"date": date, **facts} for line in lines]))
             file.flush()
@@ -129,8 +134,24 @@ def summary(paths) -> str:
     for found in of_runs.values():
         sums.update({name: value for name, value in found.items() if isinstance(value, int)})
     rows.append("")
-    rows.append(f"{len(lines)} faults in {len(of_runs)} runs; " + ", ".join(f"{value:,} {name}" for name, value in sums.items()))
+    rows.append(f"{len(lines)} faults in {len(of_runs)} runs; " + ", ".join(f"{value:,} {SUMS.get(name, name)}" for name, value in sums.items()))
+    rows += [""] + [f"{what}: {', '.join(map(str, found))} s" for what, found in waits_of_names(of_runs.values())]
     return "\n".join(rows)
+
+
+def waits_of_names(of_runs):
+    """The measured times of names and groups: a sentence, and the median over all runs and the longest time."""
+    sentences = {
+        "free_after_process_s": "a name had another owner, after its process had ended",
+        "free_after_node_s": "a name had another owner, after its node had ended",
+        "agreed_seconds": "the records were those of the living processes, after the last fault",
+        "freed_seconds": "no record was left, after all processes had ended",
+    }
+    for name, sentence in sentences.items():
+        found = [run[name] if isinstance(run[name], list) else [run[name]] * 2 for run in of_runs if name in run]
+        if found:
+            medians = sorted(median for median, _ in found)
+            yield sentence, (medians[len(medians) // 2], max(longest for _, longest in found))
 
 
 def main():
@@ -142,6 +163,7 @@ def main():
     parser.add_argument("--parallel", type=int, default=1)
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--kinds", nargs="+", choices=sorted(plans.NAMES), help="only these faults")
+    parser.add_argument("--crews", nargs="+", choices=runs.CREWS, default=runs.CREWS, help="only these clients")
     parser.add_argument("--one", type=int)
     parser.add_argument("--summary", nargs="+")
     options = parser.parse_args()
@@ -149,14 +171,14 @@ def main():
         print(summary(options.summary))
         return 0
     if options.one is not None:
-        print(json.dumps(carry_out_one(options.seed, options.one, options.steps, options.kinds)))
+        print(json.dumps(carry_out_one(options.seed, options.one, options.steps, options.kinds, options.crews)))
         return 0
     seed = options.seed
     if seed is None:
         # A campaign in this file goes on.
         known = read(options.results)
         seed = known[-1]["campaign"] if known else random.SystemRandom().randrange(1 << 32)
-    return 1 if campaign(options.results, seed, options.faults, options.parallel, options.steps, options.kinds) else 0
+    return 1 if campaign(options.results, seed, options.faults, options.parallel, options.steps, options.kinds, options.crews) else 0
 
 
 if __name__ == "__main__":

@@ -65,6 +65,7 @@ class Client:
     door = ""
     # Whether the store has read levels.
     has_levels = False
+    pause_s = PAUSE_S
 
     def __init__(self, number, cluster, history, clock, seed, read="bounded"):
         self.number, self.cluster, self.history, self.clock = number, cluster, history, clock
@@ -101,7 +102,7 @@ class Client:
                     self._stop.wait(0.1)
                     continue
                 self._turn()
-                self._stop.wait(self.random.expovariate(1 / PAUSE_S))
+                self._stop.wait(self.random.expovariate(1 / self.pause_s))
         except BaseException as failure:  # for join()
             self.failure = failure
         finally:

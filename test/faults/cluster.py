@@ -80,6 +80,10 @@ class Node(stores.Todana):
         self.cookie = cookie
         self.peer = None
         self.is_stopped = False
+        # How often it was started, and when each of its processes ended: before and after. None for one that ended by itself.
+        self.starts, self.ends = 0, {}
+        # When it was frozen.
+        self.frozen_ns = []
         # The checkout whose program it is.
         self.version = served.ROOT
         self.disk = disk_faults.Control(directory / "faults")
@@ -111,6 +115,7 @@ class Node(stores.Todana):
 
     def start(self, environment=None):
         self.is_stopped = False
+        self.starts += 1
         super().start(environment)
 
     def join(self, peer):
@@ -152,6 +157,7 @@ class Node(stores.Todana):
     def freeze(self):
         """The process gets no time any more, and does not know it."""
         self.is_stopped = True
+        self.frozen_ns.append(time.monotonic_ns())
         self.signal(signal.SIGSTOP)
 
     def thaw(self):
@@ -161,7 +167,20 @@ class Node(stores.Todana):
 
     def kill(self):
         self.is_stopped = False
-        super().kill()
+        with self._noting_the_end():
+            super().kill()
+
+    def stop(self):
+        with self._noting_the_end():
+            return super().stop()
+
+    @contextlib.contextmanager
+    def _noting_the_end(self):
+        """Remembers when a process that runs now ended."""
+        is_alive, before_ns = self.is_alive(), time.monotonic_ns()
+        yield
+        if is_alive:
+            self.ends[self.starts] = (before_ns, time.monotonic_ns())
 
     def set_clock(self, offset_s):
         """Sets the clock relative to the real time."""
@@ -238,6 +257,8 @@ class Cluster:
         self.hours_ahead = 0
         # What faults found out, for their lines of the results.
         self.remarks = []
+        # The node of a process that has a name, if there are any (names.py).
+        self.owner_node = lambda: None
         if network.ENTERED.is_set():
             self.network = network.Network(seed)
             command = [epmd_program(), "-port", str(EPMD_PORT)]

@@ -9,6 +9,9 @@ the operation may take place at any time after `call`, or never; or `failed`, if
 keys that operations change together; each key of a step is a number within its part. `saw` is what the answer says about the
 key, as text, `ABSENT` for no record; some answers say nothing. `wrong_clock` is true if the node's clock may have been wrong
 meanwhile: a node hides what has expired by its own clock.
+
+Lines whose level is `process` are no operations: they have what is known of a process that has a name or is a member of a group,
+after the run (names.py). Reads of these promise `linear`, `bounded`, or, from copies, twice the bound (`copied`).
 """
 
 from __future__ import annotations
@@ -72,6 +75,8 @@ class History:
         self._file = path.open("w")
         self._lock = threading.Lock()
         self.counts = Counter()
+        # How often each step was asked for, with any outcome.
+        self.steps = Counter()
         self.parts = {}
         self._last_ns, self._silence_ns = time.monotonic_ns(), 0
 
@@ -84,11 +89,20 @@ class History:
         line = json.dumps(facts, separators=(",", ":"))
         with self._lock:
             self.counts[facts["outcome"]] += 1
+            self.steps.update(each["do"] for each in facts["steps"])
             if facts["outcome"] == "done" and facts["level"] == "log":
                 self._silence_ns = max(self._silence_ns, facts["return"] - self._last_ns)
                 self._last_ns = facts["return"]
             self.counts[f"{facts['door']} {facts['outcome']}"] += 1
-            self.parts[facts["part"]] = max(self.parts.get(facts["part"], 1), *(each["key"] + 1 for each in facts["steps"]))
+            # Names and groups are no records of the numbered databases, which are read at the end.
+            if facts["door"] != "names":
+                self.parts[facts["part"]] = max(self.parts.get(facts["part"], 1), *(each["key"] + 1 for each in facts["steps"]))
+            self._file.write(line + "\n")
+
+    def fact(self, part, **facts):
+        """Writes facts about a part that are known after the run, for the checker."""
+        line = json.dumps({"part": part, "level": "process", "outcome": "done", "steps": [], **facts}, separators=(",", ":"))
+        with self._lock:
             self._file.write(line + "\n")
 
     def note(self, **facts):

@@ -26,12 +26,15 @@ BULK_KEYS = 60
 DOOR_S, HANG_ATTEMPTS = 10.0, 5
 # How often a node stays frozen, or cut off, for long.
 LONG_FREEZE, LONG_CUT = 0.08, 0.25
+# Longer than it takes until the names of a node are free, mostly also if it has led: the next leader counts from its election.
+LOST_S = (12, 16)
 
 
 def any_node(cluster, rng):
-    """One of the nodes, the leader as often as all others together."""
+    """One of the nodes, the leader as often as all others together, or the node of a process that has a name."""
     leader = cluster.leader() if rng.random() < 0.5 else None
-    return leader or rng.choice(cluster.nodes)
+    owner = cluster.owner_node() if rng.random() < 0.3 else None
+    return leader or owner or rng.choice(cluster.nodes)
 
 
 def cut_s(rng) -> float:
@@ -43,6 +46,13 @@ def kill(cluster, rng, node):
     """SIGKILL of one node."""
     node.kill()
     yield rng.uniform(0, 3)
+    node.start()
+
+
+def kill_for_long(cluster, rng, node):
+    """SIGKILL of one node, which is away until the names of its processes are free."""
+    node.kill()
+    yield rng.uniform(*LOST_S)
     node.start()
 
 
@@ -85,6 +95,13 @@ def freeze(cluster, rng, node):
     node.thaw()
 
 
+def freeze_for_long(cluster, rng, node):
+    """SIGSTOP until the names of its processes are others'; they go on and do not know it."""
+    node.freeze()
+    yield rng.uniform(*LOST_S)
+    node.thaw()
+
+
 def freeze_majority(cluster, rng, node):
     """SIGSTOP of more nodes than the cluster can do without; they come back one after the other."""
     victims = rng.sample(cluster.nodes, len(cluster.nodes) // 2 + 1)
@@ -122,6 +139,22 @@ def isolate(cluster, rng, node):
     cluster.isolate(node)
     yield cut_s(rng)
     cluster.network.heal()
+
+
+def isolate_for_long(cluster, rng, node):
+    """A node is cut off until the names of its processes are others'."""
+    cluster.isolate(node)
+    yield rng.uniform(*LOST_S)
+    cluster.network.heal()
+
+
+def isolate_and_kill(cluster, rng, node):
+    """The same, and then it is killed while what it could not send before arrives."""
+    yield from isolate_for_long(cluster, rng, node)
+    yield rng.uniform(0, 1.5)
+    node.kill()
+    yield rng.uniform(0, 1)
+    node.start()
 
 
 def isolate_all(cluster, rng, node):
@@ -363,14 +396,14 @@ def grow(cluster, rng, node):
 
 
 FAULTS = (
-    kill, kill, kill_all, kill_majority, kill_twice, freeze, freeze, freeze_majority, freeze_briefly, hang, hang, isolate, isolate,
-    isolate_all, take_turns, mute, deafen, cut_link, flap, delay, lose,
+    kill, kill, kill_for_long, kill_all, kill_majority, kill_twice, freeze, freeze, freeze_for_long, freeze_majority, freeze_briefly,
+    hang, hang, isolate, isolate, isolate_for_long, isolate_and_kill, isolate_all, take_turns, mute, deafen, cut_link, flap, delay, lose,
     slow_disk, slow_disks, full_disk, full_disks, step_clock, step_clocks, return_late, transfer, restart, install_snapshot, install_snapshot,
     load, replace, grow, damaged_log, damaged_log_that_is_needed, older_copy,
 )  # fmt: skip
 # Those that may come together with one of the others that hits the same node: a majority is never concerned.
 COMPANIONS = (delay, lose, slow_disk, step_clock, transfer, load)
-PARTNERS = (kill, kill_twice, freeze, freeze_briefly, hang, isolate, mute, deafen, flap, install_snapshot, full_disk)
+PARTNERS = (kill, kill_for_long, kill_twice, freeze, freeze_briefly, hang, isolate, mute, deafen, flap, install_snapshot, full_disk)
 NAMES = {fault.__name__: fault for fault in FAULTS}
 TWO_AT_ONCE = 0.2
 

@@ -14,6 +14,8 @@ import clients
 import cluster as clusters
 import history as histories
 import kyoto_wire
+import names
+import names_crew
 import plan as plans
 import served
 import stores
@@ -21,6 +23,7 @@ import wire
 
 CHECKER = Path(__file__).resolve().parent / "checker"
 KEPT = served.ROOT / "_build" / "faults"
+CREWS = ("records", "names")
 # After a fault, all nodes serve again within this time.
 RECOVERY_S = 90
 PAUSE_S = 0.5
@@ -48,9 +51,9 @@ def check(path) -> dict:
 
 
 class Run:
-    """One cluster from its start to its end."""
+    """One cluster from its start to its end. Its clients use records, names of processes, or both (CREWS)."""
 
-    def __init__(self, directory, seed, size=3, environment=None):
+    def __init__(self, directory, seed, size=3, environment=None, crews=CREWS):
         # The dates of HTTP are those of the node.
         kyoto_wire.SLACK_S = float("inf")
         build_checker()
@@ -58,7 +61,10 @@ class Run:
         self.directory = Path(directory)
         self.history = histories.History(self.directory / "history.jsonl")
         self.cluster = clusters.Cluster(self.directory, size, seed, has_clock=clusters.clock_library() is not None, environment=environment)
+        self.crews = crews
         self.clients = []
+        # The clients that use names and groups, if there are any.
+        self.names = None
         self.faults = []
         self.verdict = None
 
@@ -66,7 +72,12 @@ class Run:
         """Starts the nodes and the clients."""
         self.cluster.start()
         clock = clients.Clock()
-        self.clients = clients.crew(self.cluster, self.history, clock, self.seed, has_levels=self.has_levels())
+        if "records" in self.crews:
+            self.clients += clients.crew(self.cluster, self.history, clock, self.seed, has_levels=self.has_levels())
+        if "names" in self.crews and names.are_there(self.cluster.nodes):
+            self.names = names_crew.Crew(self.cluster.nodes, self.cluster, self.history, clock, self.seed)
+            self.cluster.owner_node = self.names.owner_node
+            self.clients += self.names.clients
         for client in self.clients:
             client.start()
 
@@ -103,6 +114,8 @@ class Run:
         for client in self.clients:
             client.join()
         self.cluster.wait_for_voters()
+        if self.names:
+            self.names.audit()
         # A write of unknown outcome may still come while the records are read.
         while True:
             _, digest = self.cluster.verify()
@@ -115,6 +128,7 @@ class Run:
         self.verdict = check(self.history.path)
         self.verdict["digest"] = digest
         self.verdict["outcomes"] = dict(self.history.counts)
+        self.verdict["names"] = {**self.names.figures, "halves": self.verdict["halves"]} if self.names else {}
         self.verdict["packets"] = {"dropped": self.cluster.network.dropped, "delayed": self.cluster.network.forwarded}
         return self.verdict
 
@@ -165,9 +179,9 @@ def summary(verdict) -> str:
     return "\n".join([*lines[:20], *(f"{part}: not decided" for part in verdict["undecided"])])
 
 
-def carry_out(directory, seed, steps, size=3, environment=None, on_step=None):
+def carry_out(directory, seed, steps, size=3, environment=None, on_step=None, crews=CREWS):
     """A whole run; returns it when it has ended well, and keeps what there is if not."""
-    run = Run(directory, seed, size, environment)
+    run = Run(directory, seed, size, environment, crews)
     try:
         run.start()
         for number, names in enumerate(steps):

@@ -15,44 +15,107 @@ import stores
 
 
 class Change(NamedTuple):
-    """A replacement in the source of a module, and the faults that then must show."""
+    """Replacements in the source of a module, and the faults that then must show."""
 
     module: str
-    old: str
-    new: str
+    edits: tuple
     kinds: tuple
+    # The clients that notice.
+    crews: tuple = ("records",)
     # Whether only reads with a level show it.
     needs_levels: bool = False
 
 
+NAMES = ("names",)
 CHANGES = {
     # A batch that is sent again looks like another node's, so the group applies it again.
     "de-duplication": Change(
         "durable/todana_batcher",
-        """    fun(#batch{sequence = Sequence} = Batch, Relay) ->
+        (("""    fun(#batch{sequence = Sequence} = Batch, Relay) ->
         ok = send(Batch, Leader, State),
-""",
-        """    fun(#batch{sequence = Sequence, bytes = Bytes} = Kept, Relay) ->
+""", """    fun(#batch{sequence = Sequence, bytes = Bytes} = Kept, Relay) ->
         <<Head:4/binary, Origin:64/little, Rest/binary>> = Bytes,
         Batch = Kept#batch{bytes = <<Head/binary, (Origin + 1):64/little, Rest/binary>>},
         ok = send(Batch, Leader, State),
-""",
+"""),),
         ("isolate", "freeze_briefly", "flap", "freeze", "delay"),
     ),
     # A node that starts does not ask how far the log goes.
     "the gate": Change(
         "durable/todana_group",
-        "        {ok, Index} ?= reached(Group, Opened),\n",
-        "        {ok, Index} ?= case ok of ok -> {ok, todana_nif:group_applied(Group)}; _ -> reached(Group, Opened) end,\n",
+        ((
+            "        {ok, Index} ?= reached(Group, Opened),\n",
+            "        {ok, Index} ?= case ok of ok -> {ok, todana_nif:group_applied(Group)}; _ -> reached(Group, Opened) end,\n",
+        ),),
         ("kill", "kill_all", "kill_twice", "install_snapshot"),
     ),
     # Each node takes its own word for how far the log goes.
     "the read index": Change(
         "durable/todana_members",
-        "    try ra:consistent_query(Servers, Query, TimeoutMs) of\n",
-        "    try {ok, todana_nif:group_applied(0), {Servers, Query, TimeoutMs}} of\n",
+        ((
+            "    try ra:consistent_query(Servers, Query, TimeoutMs) of\n",
+            "    try {ok, todana_nif:group_applied(0), {Servers, Query, TimeoutMs}} of\n",
+        ),),
         ("isolate", "kill_all", "kill_majority"),
         needs_levels=True,
+    ),
+    # A removal that is late takes the name from the next process that has it.
+    "the reference of a removal": Change(
+        "names/todana_scope_records",
+        ((
+            "has(Ref, {ok, Value, State}) when element(2, Value) =:= Ref -> {true, State};\n",
+            "has(_Any, {ok, _Value, State}) -> {true, State};\n",
+        ),),
+        ("transfer", "freeze_briefly", "delay"),
+        NAMES,
+    ),
+    # A process that ends while it is registered: its name is removed before it is written, and not again.
+    "the outcome before a removal": Change(
+        "names/todana_claim_watcher",
+        (
+            ("            Held = [Claim || _ := {held, Claim} <- Claims],\n", "            Held = [Claim || _ := {_, Claim} <- Claims],\n"),
+            (
+                "ended(held, Claim, State) ->\n    hold(Claim, no_caller(Claim, State));\n",
+                "ended(held, Claim, State) ->\n    case find(Claim, State) of {ok, _} -> hold(Claim, no_caller(Claim, State)); error -> State end;\n",
+            ),
+        ),
+        ("transfer", "freeze_briefly", "delay"),
+        NAMES,
+    ),
+    # A registration is executed after its session has ended, so nobody removes it.
+    "the session of a registration": Change(
+        "names/todana_claims",
+        (("        All = [todana_scope_records:check(Session, Live) | Checks],\n", "        All = [Check || Live =/= none, Check <- Checks],\n"),),
+        ("isolate_and_kill",),
+        NAMES,
+    ),
+    # Two processes get a name at once.
+    "the record of a name": Change(
+        "names/todana_scope_records",
+        (("                    All = [{Key, State} | Checks],\n", "                    All = [Check || State =/= none, Check <- Checks],\n"),),
+        ("transfer", "delay"),
+        NAMES,
+    ),
+    # A name that was freed at another node is refused.
+    "the question before a refusal": Change(
+        "names/todana_cluster_names",
+        (("                ok -> Submit();\n                Failure -> Failure\n", "                ok -> no;\n                Failure -> Failure\n"),),
+        ("delay", "lose"),
+        NAMES,
+    ),
+    # A node finds a process of its own that has ended.
+    "the look at the owner": Change(
+        "names/todana_cluster_names",
+        (("has_ended(Pid) -> node(Pid) =:= node() andalso not is_process_alive(Pid).\n", "has_ended(Pid) -> node(Pid) =:= none.\n"),),
+        ("slow_disks", "delay"),
+        NAMES,
+    ),
+    # Members of a node that was silent stay away.
+    "the return of members": Change(
+        "names/todana_scope_session",
+        (("    case todana_group_members:join_again(Shared, Claim) of\n", "    case hd([ok, Shared, Claim]) of\n"),),
+        ("freeze_for_long",),
+        NAMES,
     ),
 }
 
@@ -62,12 +125,14 @@ def without(protection) -> dict:
     change = CHANGES[protection]
     source = served.ROOT / "src" / f"{change.module}.erl"
     text = source.read_text()
-    assert text.count(change.old) == 1, f"{source} is not as this test knows it: adapt sabotage.py"
+    for old, new in change.edits:
+        assert text.count(old) == 1, f"{source} is not as this test knows it: adapt sabotage.py"
+        text = text.replace(old, new)
     target = stores.BUILT / "without" / protection.replace(" ", "-")
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     changed = target / source.name
-    changed.write_text(text.replace(change.old, change.new))
+    changed.write_text(text)
     erlc = served.ROOT / ".toolchain" / "bin" / "erlc"
     program = str(erlc) if erlc.exists() else shutil.which("erlc")
     subprocess.run([program, "-o", target, changed], check=True)

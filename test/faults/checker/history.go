@@ -34,13 +34,16 @@ type Operation struct {
 	Level      string          `json:"level"`
 	Steps      []Step          `json:"steps"`
 	WrongClock bool            `json:"wrong_clock"`
+	Process    *Process        `json:"process"`
 	Note       json.RawMessage `json:"note"`
 }
 
 // IsRead is true if the operation changes nothing.
 func (o Operation) IsRead() bool {
 	for _, step := range o.Steps {
-		if step.Do != "get" {
+		switch step.Do {
+		case "get", "lookup", "owner", "members":
+		default:
 			return false
 		}
 	}

@@ -27,12 +27,18 @@ type Result struct {
 	Complaints map[string][]string `json:"complaints"`
 	Undecided  []string            `json:"undecided"`
 	Open       int                 `json:"open"`
+	// Groups of which a read has seen a part of a step.
+	Halves int `json:"halves"`
 }
 
 // Check applies all rules to a history.
 func Check(operations []Operation, limit, bound time.Duration) Result {
-	result := Result{Operations: len(operations), Complaints: map[string][]string{}, Undecided: []string{}}
+	result := Result{Complaints: map[string][]string{}, Undecided: []string{}}
 	for _, operation := range operations {
+		if operation.Process != nil {
+			continue
+		}
+		result.Operations++
 		switch {
 		case operation.Outcome == "unknown":
 			result.Unknown++
@@ -55,6 +61,19 @@ func Check(operations []Operation, limit, bound time.Duration) Result {
 			if len(complaints) > 0 {
 				result.Complaints[name] = append(result.Complaints[name], complaints...)
 			}
+		}
+		if kind := part[0].Kind(); kind == "n" || kind == "m" {
+			if processes, operations := Processes(part); len(operations) > 0 {
+				order, isHalf, complaints := Named(kind, processes, operations, limit, bound.Nanoseconds())
+				complain(complaints...)
+				if isHalf {
+					result.Halves++
+				}
+				if order == porcupine.Unknown {
+					result.Undecided = append(result.Undecided, name)
+				}
+			}
+			continue
 		}
 		// Records that expire change by themselves.
 		if part[0].Kind() != "e" {

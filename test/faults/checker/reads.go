@@ -8,7 +8,12 @@ import (
 )
 
 // progress is how far the value of a counter or text has come: both only grow.
+//
+// So does the token of a name.
 func progress(kind string, step Step) (int64, bool) {
+	if step.Saw != nil && kind == "n" {
+		return token(step)
+	}
 	if step.Saw == nil || (kind != "c" && kind != "t") {
 		return 0, false
 	}
