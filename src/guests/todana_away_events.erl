@@ -14,6 +14,8 @@
 
 -export([start_link/0, subscribe/3, events/1, unsubscribe/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
+%% A process
+-export([begin_and_exit/3]).
 %% At the seat
 -export([begin_at_seat/4, run/5]).
 
@@ -203,11 +205,17 @@ again(Ref, #{how := How, subscriber := Subscriber}, State) ->
         none ->
             later(Ref, State);
         _ ->
-            {_, Monitor} = spawn_monitor(fun() ->
-                exit({begun, begin_one(How, Ref, Subscriber)})
-            end),
+            {_, Monitor} = spawn_monitor(
+                ?MODULE, begin_and_exit, [How, Ref, Subscriber]
+            ),
             State#state{asking = (State#state.asking)#{Monitor => Ref}}
     end.
+
+-doc false.
+-spec begin_and_exit({module(), atom(), map()}, reference(), pid()) ->
+    no_return().
+begin_and_exit(How, Ref, Subscriber) ->
+    exit({begun, begin_one(How, Ref, Subscriber)}).
 
 -spec later(reference(), #state{}) -> #state{}.
 later(Ref, State) ->

@@ -130,7 +130,7 @@ leave() ->
 init([]) ->
     process_flag(trap_exit, true),
     %% A member that hangs, so that the connection to it is full, must not
-    %% suspend this process. What is on its way has a limit.
+    %% suspend this process. The parcels on their way have a limit.
     process_flag(async_dist, true),
     ok = persistent_term:put(?SEAT, none),
     ok = todana_nif:guest_attach(self()),

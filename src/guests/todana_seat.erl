@@ -121,8 +121,7 @@ guests() -> todana_seats:guests().
 -spec own_log() -> todana_guest:log().
 own_log() ->
     try todana_raft_groups:opened(todana_raft_groups:first()) of
-        #{server := Server} -> Server;
-        #{} -> none
+        #{server := Server} -> Server
     catch
         error:badarg -> none
     end.

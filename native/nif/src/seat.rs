@@ -145,8 +145,8 @@ fn with<'a>(
     Ok((word, Binary::from(binary), group.applied_index(), full).encode(env))
 }
 
-/// `seat_facts() -> {Gate, #{value_bytes_max, format, now_ms, applied_index, others}, Reason}`: what
-/// guests learn about this node.
+/// `seat_facts() -> {Gate, Facts, Reason}`: what guests learn about this node. Facts are
+/// `value_bytes_max`, `format`, `now_ms`, `applied_index` and `others`.
 #[rustler::nif]
 fn seat_facts(env: Env<'_>) -> NifResult<Term<'_>> {
     let group = durable::first().the_group()?;

@@ -813,9 +813,9 @@ impl Commits {
 }
 
 impl Commit {
-    /// At a guest, decides where the session goes on, by the first command that it runs again. Either
-    /// it has consumed the commands before the present records, or it runs the request again from
-    /// its beginning, because the present records follow from the earlier replies.
+    /// At a guest, decides where the session goes on, by the first command that it runs again.
+    /// Either it has consumed the commands before the present records, or it runs the request again
+    /// from its beginning, because the present records follow from the earlier replies.
     fn choose_replies(&mut self, print: u64) {
         let Some(away) = &mut self.away else { return };
         let newest = away.newest.take();
