@@ -29,7 +29,7 @@ FULL = {
     "rounds": 5, "nodes": [1, 4, 16, 64], "names": 100, "names_above_64": 20, "deaths": 20, "idle_ms": 1_000, "clusters": CLUSTERS,
 }  # fmt: skip
 QUICK = {
-    "rounds": 1, "nodes": [1, 4], "names": 20, "names_above_64": 5, "deaths": 5, "idle_ms": 300, "clusters": CLUSTERS,
+    "rounds": 3, "nodes": [1, 4], "names": 20, "names_above_64": 5, "deaths": 5, "idle_ms": 300, "clusters": CLUSTERS,
 }  # fmt: skip
 
 
