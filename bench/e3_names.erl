@@ -43,7 +43,8 @@
     nodes := [cluster:member()], members := [node()], guests := [node()]
 }.
 %% Names or groups of a node of this kind, which another one looks up.
--type step() :: idle | call | {names | groups, e3_scopes:arm(), at()}.
+-type step() ::
+    idle | call | {names | groups | everywhere, e3_scopes:arm(), at()}.
 -type arm() :: e3_scopes:arm() | erpc | all.
 -type operation() :: {arm(), at(), atom()}.
 -type figures() :: #{atom() => number()}.
@@ -260,18 +261,22 @@ played(Cluster, Round, Plan) ->
 %% Only a mesh has the baselines.
 -spec steps(group()) -> [step()].
 steps(#{mesh := true} = Cluster) ->
-    [{names, global, node}, {groups, pg, node} | own_steps(Cluster)];
+    [
+        {names, global, node}, {groups, pg, node}, {everywhere, pg, node}
+        | own_steps(Cluster)
+    ];
 steps(Cluster) ->
     own_steps(Cluster).
 
 -spec own_steps(group()) -> [step()].
 own_steps(#{guests := []}) ->
-    [{names, todana, member}, {groups, todana, member}];
+    own_steps_at(member);
 own_steps(_Cluster) ->
-    [
-        call, {names, todana, guest}, {names, todana, member},
-        {groups, todana, guest}, {groups, todana, member}
-    ].
+    [call | own_steps_at(guest) ++ own_steps_at(member)].
+
+-spec own_steps_at(at()) -> [step()].
+own_steps_at(At) ->
+    [{names, todana, At}, {groups, todana, At}, {everywhere, todana, At}].
 
 -spec operations(step(), group()) -> [operation()].
 operations(idle, _Cluster) ->
@@ -287,9 +292,11 @@ operations({names, Arm, At}, Cluster) ->
 operations({groups, Arm, At}, Cluster) ->
     {_, Looker, _} = way(At, Cluster),
     [
-        {Arm, At, join}, {Arm, At, join_everywhere}, {Arm, At, leave},
-        {Arm, Looker, members_first}, {Arm, Looker, members}
-    ].
+        {Arm, At, join}, {Arm, At, leave}, {Arm, Looker, members_first},
+        {Arm, Looker, members}
+    ];
+operations({everywhere, Arm, At}, _Cluster) ->
+    [{Arm, At, join_everywhere}].
 
 %% The owner of names or groups, and where they are looked up. `global' and `pg'
 %% have one kind of node; the owner is a guest of Todana there.
@@ -336,10 +343,14 @@ figures(Operation, Found) ->
         false ->
             Samples = [maps:get(Operation, Sample) || {ok, Sample} <- Found],
             #{
-                Figure => [maps:get(Figure, Each) || Each <- Samples]
+                Figure => [rounded(maps:get(Figure, Each)) || Each <- Samples]
              || Figure <- maps:keys(hd(Samples))
             }
     end.
+
+-spec rounded(number()) -> number().
+rounded(Figure) when is_integer(Figure) -> Figure;
+rounded(Figure) -> round(Figure * 1.0e4) / 1.0e4.
 
 %% ----------------------------------------------------------------- steps ---
 
@@ -408,18 +419,21 @@ step({groups, Arm, At}, Cluster, Round, #{names := Count}) ->
     {Left, ok} = window(Cluster, Count, fun() ->
         on(Owner, leave, [Arm, Groups])
     end),
-    {Us, Seen} = everywhere(Arm, {seen, At, Round}, Count, Owner, Cluster),
-    {_, ok} = on(Owner, leave, [Arm, Seen]),
-    ok = on(Owner, kill, [Marker ++ Groups ++ Seen]),
+    ok = on(Owner, kill, [Marker ++ Groups]),
     #{
         {Arm, At, join} => Joined,
-        {Arm, At, join_everywhere} => #{us_per_operation => Us / Count},
         {Arm, LookerAt, members_first} => First,
         {Arm, LookerAt, members} => #{
             us_per_operation => NextUs / Count / ?PASSES
         },
         {Arm, At, leave} => Left
-    }.
+    };
+step({everywhere, Arm, At}, Cluster, Round, #{names := Count}) ->
+    {Owner, _, _} = way(At, Cluster),
+    {Us, Seen} = everywhere(Arm, {seen, At, Round}, Count, Owner, Cluster),
+    {_, ok} = on(Owner, leave, [Arm, Seen]),
+    ok = on(Owner, kill, [Seen]),
+    #{{Arm, At, join_everywhere} => #{us_per_operation => Us / Count}}.
 
 %% Processes that end one after another. Nothing else is measured, because it
 %% costs CPU time to look.
@@ -478,11 +492,24 @@ everywhere(Arm, Prefix, Count, Owner, Cluster) ->
         spawn(Node, e3_scopes, watch, [Arm, Self, {Prefix, Count}])
      || Node <- Members ++ Guests
     ],
-    [receive {watching, Watcher} -> ok end || Watcher <- Watchers],
+    Monitors = [{Pid, monitor(process, Pid)} || Pid <- Watchers],
+    ok = all_say(watching, Monitors),
     Started = os:perf_counter(),
     {_, Joined} = on(Owner, join, [Arm, Prefix, Count]),
-    [receive {seen, Watcher} -> ok end || Watcher <- Watchers],
+    ok = all_say(seen, Monitors),
     {perf_us(Started, os:perf_counter()), Joined}.
+
+-spec all_say(watching | seen, [{pid(), reference()}]) -> ok.
+all_say(Word, Monitors) ->
+    lists:foreach(
+        fun({Pid, Monitor}) ->
+            receive
+                {Word, Pid} -> ok;
+                {'DOWN', Monitor, _, _, Reason} -> error({Word, Reason})
+            end
+        end,
+        Monitors
+    ).
 
 %% --------------------------------------------------------------- figures ---
 

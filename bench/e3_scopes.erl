@@ -20,6 +20,9 @@
 -define(SCOPE, e3).
 -define(WAIT_MS, 30_000).
 -define(POLL_MS, 5).
+%% How often a monitor is tried.
+-define(ATTEMPTS, 20).
+-define(ATTEMPT_MS, 100).
 %% While somebody looks up, copies may be used after this time at the latest.
 -define(WARM_MS, 100).
 
@@ -166,14 +169,27 @@ await_member(todana, {Group, Pid}) ->
 -spec watch(arm(), pid(), term()) -> ok.
 watch(Arm, Parent, Group) ->
     Monitor = monitor(process, Parent),
-    {Ref, []} = monitored(Arm, Group),
+    {Ref, []} = monitored(Arm, Group, ?ATTEMPTS),
     Parent ! {watching, self()},
     receive
         {Ref, join, _, _} -> Parent ! {seen, self()}, ok;
         {'DOWN', Monitor, process, Parent, _} -> ok
     end.
 
--spec monitored(arm(), term()) -> {reference(), [pid()]}.
+%% A guest may have no answer from its seat while that has others to serve.
+-spec monitored(arm(), term(), pos_integer()) ->
+    {reference(), [pid()]} | {error, unavailable}.
+monitored(Arm, Group, Attempts) ->
+    case monitored(Arm, Group) of
+        {error, unavailable} when Attempts > 1 ->
+            timer:sleep(?ATTEMPT_MS),
+            monitored(Arm, Group, Attempts - 1);
+        Result ->
+            Result
+    end.
+
+-spec monitored(arm(), term()) ->
+    {reference(), [pid()]} | {error, unavailable}.
 monitored(pg, Group) -> pg:monitor({?SCOPE, Group});
 monitored(todana, Group) -> todana_groups:monitor(?SCOPE, Group).
 

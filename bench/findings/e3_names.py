@@ -30,7 +30,7 @@ GROUPS = {
 # What others do for each operation, and at which kind of node the report says that it is.
 PEERS = {**dict.fromkeys(NAMES, "global"), **dict.fromkeys(GROUPS, "pg")}
 FIGURES = {
-    "us_per_operation": ("microseconds per operation", "{:,.1f}"),
+    "us_per_operation": ("microseconds per operation", "{:,.2f}"),
     "cpu_us_per_operation": ("CPU microseconds of all nodes together per operation", "{:,.0f}"),
     "messages_per_operation": ("messages between nodes per operation", "{:,.1f}"),
     "bytes_per_operation": ("bytes between nodes per operation", "{:,.0f}"),
