@@ -180,7 +180,10 @@ handle_cast({renew, Part}, State) ->
 handle_info({todana, Subscription, What}, #state{parts = Parts} = State) ->
     case Parts of
         #{Subscription := Part} when What =:= ready ->
-            {noreply, changed(Part, State)};
+            %% If there are more events, another message says so. On a guest,
+            %% each question goes to its seat.
+            {_, New} = some_changed(Part, State),
+            {noreply, New};
         #{Subscription := Part} ->
             {noreply, begin_one(Part, end_one(Part, State))};
         #{} ->
@@ -309,19 +312,27 @@ is_full(Copies) ->
 
 %% All events that are there.
 -spec changed(part(), #state{}) -> #state{}.
-changed(Part, #state{subscriptions = Of} = State) ->
+changed(Part, State) ->
+    case some_changed(Part, State) of
+        {some, New} -> changed(Part, New);
+        {none, New} -> New
+    end.
+
+%% `none` if no event is left.
+-spec some_changed(part(), #state{}) -> {some | none, #state{}}.
+some_changed(Part, #state{subscriptions = Of} = State) ->
     #{Part := Subscription} = Of,
     case todana_subscription:events(Subscription) of
         [] ->
-            State;
+            {none, State};
         Events when is_list(Events) ->
             IsHandled = fun(Event) -> is_handled(Part, Event) end,
             case lists:all(IsHandled, Events) of
-                true -> changed(Part, State);
-                false -> begin_one(Part, end_one(Part, State))
+                true -> {some, State};
+                false -> {none, begin_one(Part, end_one(Part, State))}
             end;
         _Closed ->
-            begin_one(Part, end_one(Part, State))
+            {none, begin_one(Part, end_one(Part, State))}
     end.
 
 -spec is_handled(part(), todana:event()) -> boolean().
