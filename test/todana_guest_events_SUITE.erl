@@ -9,10 +9,11 @@
     a_guest_has_as_many_subscriptions_as_a_member/1,
     a_slow_subscriber_loses_events_and_others_do_not/1,
     a_subscriber_gets_no_event_of_before/1,
-    many_guests_monitor_a_group/1
+    many_guests_monitor_a_group/1,
+    a_guest_that_looks_nothing_up_gets_no_events/1
 ]).
 %% Called in the guests
--export([subscribed/2, collected/2]).
+-export([subscribed/2, collected/2, named/1]).
 
 -import(todana_peers, [guest/3, kill/1, rpc/4, await/1, cluster/2]).
 
@@ -22,7 +23,8 @@ all() ->
         a_guest_has_as_many_subscriptions_as_a_member,
         a_slow_subscriber_loses_events_and_others_do_not,
         a_subscriber_gets_no_event_of_before,
-        many_guests_monitor_a_group
+        many_guests_monitor_a_group,
+        a_guest_that_looks_nothing_up_gets_no_events
     ].
 
 init_per_testcase(Case, Config) -> todana_peers:open(Case, Config).
@@ -104,6 +106,27 @@ many_guests_monitor_a_group(Config) ->
     ],
     ?assertEqual(12, length([Pid || {_, {Pid, []}} <- Seen])).
 
+%% Its copies end with the subscription, and are not used in the next one.
+a_guest_that_looks_nothing_up_gets_no_events(Config) ->
+    [A | _] = cluster([a], Config),
+    Z = guest(z, A, []),
+    [ok = rpc(N, todana_names, start_scope, [s, cluster]) || N <- [A, Z]],
+    Subscriptions = fun() ->
+        maps:get(subscriptions, todana(A, stats, ['todana_names.s']))
+    end,
+    ?assertEqual(0, Subscriptions()),
+    WhereIs = fun() -> rpc(Z, todana_names, whereis_name, [{s, n}]) end,
+    {Old, yes} = rpc(A, ?MODULE, named, [n]),
+    await(fun() -> WhereIs() =:= Old andalso Subscriptions() =:= 1 end),
+    [?assertEqual(Old, WhereIs()) || _ <- lists:seq(1, 100)],
+    await(fun() -> Subscriptions() =:= 0 end),
+    ok = rpc(A, todana_names, unregister_name, [{s, n}]),
+    {New, yes} = rpc(A, ?MODULE, named, [n]),
+    [?assertEqual(New, WhereIs()) || _ <- lists:seq(1, 100)],
+    await(fun() -> Subscriptions() =:= 1 end),
+    ok = rpc(A, todana_names, unregister_name, [{s, n}]),
+    await(fun() -> WhereIs() =:= undefined end).
+
 %% ---------------------------------------------------------------- helpers ---
 
 opened(Letters, Config) ->
@@ -136,6 +159,9 @@ collected(Scope, Group) ->
         {_, Members} = todana_groups:monitor(Scope, Group),
         Members
     end).
+
+named(Name) ->
+    begun(fun() -> todana_names:register_name({s, Name}, self()) end).
 
 begun(Begin) ->
     Caller = self(),
