@@ -222,7 +222,7 @@ put_one(Ref, Subscription, #state{subscriptions = All} = State) ->
 -spec end_one(reference(), subscription(), #state{}) -> #state{}.
 end_one(Ref, #{monitor := Monitor} = Subscription, State) ->
     true = demonitor(Monitor, [flush]),
-    case Subscription of
+    _ = case Subscription of
         #{source := {Pid, OfSource}} ->
             true = demonitor(OfSource, [flush]),
             Pid ! {remove, Ref};
