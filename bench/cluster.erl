@@ -1,15 +1,16 @@
 %% Starts several peer nodes concurrently for a measurement. The control
 %% connection of each ends it when the measuring node ends.
 %%
-%% Used by e2_replicated.erl, e3.erl, e4.erl and mnesia_load.erl. Loopback, port
-%% mapper and cookie come from the environment that cluster.py makes; peers
-%% inherit it.
+%% Used by e2_replicated.erl, e3.erl, e3_names.erl, e4.erl and mnesia_load.erl.
+%% Loopback, port mapper and cookie come from the environment that cluster.py
+%% makes; peers inherit it.
 -module(cluster).
 
 -export([start/3, stop/1, nodes_of/1, await_mesh/1, cpu_us/1]).
+-export([threads_ns/1, pss_kib/1, traffic/1]).
 -export([one_thread/0, no_spinning/0]).
 %% For peers.
--export([seen/0]).
+-export([seen/0, sent/1]).
 
 -export_type([member/0]).
 
@@ -171,3 +172,70 @@ process_cpu_us(Pid) ->
     Fields = binary:split(Rest, <<" ">>, [global]),
     Ticks = [binary_to_integer(lists:nth(At, Fields)) || At <- [12, 13]],
     lists:sum(Ticks) * 10_000.
+
+%% CPU time of the threads of the members so far, without this node. It counts
+%% nanoseconds, where cpu_us/1 counts steps of 10 ms for each process, but takes
+%% a read for each thread.
+-spec threads_ns([member()]) -> non_neg_integer().
+threads_ns(Members) ->
+    lists:sum([process_ns("/proc/" ++ Pid) || #{os_pid := Pid} <- Members]).
+
+-spec process_ns(string()) -> non_neg_integer().
+process_ns(Process) ->
+    {ok, Threads} = file:list_dir(Process ++ "/task"),
+    lists:sum([
+        thread_ns(lists:append([Process, "/task/", Thread, "/schedstat"]))
+     || Thread <- Threads
+    ]).
+
+%% A thread may have ended.
+-spec thread_ns(string()) -> non_neg_integer().
+thread_ns(File) ->
+    case file:read_file(File) of
+        {ok, Bytes} ->
+            [OnCpu | _] = binary:split(Bytes, <<" ">>),
+            binary_to_integer(OnCpu);
+        {error, _} ->
+            0
+    end.
+
+%% Memory of the members; pages that several of them share count once.
+-spec pss_kib([member()]) -> non_neg_integer().
+pss_kib(Members) ->
+    lists:sum([process_pss_kib(Pid) || #{os_pid := Pid} <- Members]).
+
+-spec process_pss_kib(string()) -> non_neg_integer().
+process_pss_kib(Pid) ->
+    {ok, Bytes} = file:read_file(["/proc/", Pid, "/smaps_rollup"]),
+    {match, [Kib]} = re:run(Bytes, "^Pss: +([0-9]+) kB", [
+        multiline, {capture, all_but_first, list}
+    ]),
+    list_to_integer(Kib).
+
+%% The messages and bytes that the members have sent on their connections, and
+%% the ends of connections that they have: two for each. Those with this node do
+%% not count.
+-spec traffic([member()]) ->
+    {non_neg_integer(), non_neg_integer(), non_neg_integer()}.
+traffic(Members) ->
+    Nodes = nodes_of(Members),
+    Found = [
+        Sent
+     || {ok, Sent} <- erpc:multicall(Nodes, ?MODULE, sent, [node()])
+    ],
+    true = length(Found) =:= length(Nodes),
+    {Messages, Bytes, Ends} = lists:unzip3(Found),
+    {lists:sum(Messages), lists:sum(Bytes), lists:sum(Ends)}.
+
+-spec sent(node()) ->
+    {non_neg_integer(), non_neg_integer(), non_neg_integer()}.
+sent(Except) ->
+    Counts = [
+        element(2, {ok, _} = inet:getstat(Port, [send_cnt, send_oct]))
+     || {Node, Port} <- erlang:system_info(dist_ctrl), Node =/= Except
+    ],
+    {
+        lists:sum([proplists:get_value(send_cnt, Count) || Count <- Counts]),
+        lists:sum([proplists:get_value(send_oct, Count) || Count <- Counts]),
+        length(Counts)
+    }.

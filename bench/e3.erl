@@ -3,7 +3,7 @@
 %%
 %% Called by bench/run, which compiles it into a temporary directory:
 %%     erl -pa EBIN -run e3 main ROUNDS NODES ECHOES CALLS PROCESSES NAMES
-%%         SCHEDULERS CLIENTS OPERATIONS
+%%         SCHEDULERS CLIENTS OPERATIONS PLACE
 %% Prints one line of JSON for each cell, with the microseconds per operation of
 %% each round and the CPU time of its nodes for each (null if a round is too
 %% short for the system's clock of CPU time). An operation that fails prints
@@ -25,11 +25,14 @@
 %%     echo_one            over one echo server
 %%     erpc                remote calls, each in a new process
 %%     rpc_one_process     remote calls through the process `rex`, as published
+%%     todana_get          reads of a durable table by clients that are guests
+%%                         of the server, whose directory is below PLACE: by 100
+%%                         processes of each client, one read at a time
 -module(e3).
 
 -export([main/1]).
 %% For peers.
--export([serve/0, echo/0, idle/1, watch/2, work/4]).
+-export([serve/0, echo/0, idle/1, watch/2, work/4, fill/0]).
 
 -type step() ::
     echo_pid | echo_name | erpc | rpc | monitor | global | pg | add_node.
@@ -42,17 +45,22 @@
 -define(CPU_US_MIN, 100_000).
 %% There are few names and groups, so they are looked up several times.
 -define(PASSES, 100).
+-define(TABLE, e3_reads).
+-define(KEYS, 1_000).
+-define(READERS, 100).
+-define(OPEN_MS, 30_000).
 
 -spec main([string()]) -> no_return().
 main([Rounds, Nodes, Echoes, Calls, Processes, Names | ScaleUp]) ->
-    [Schedulers, Clients, Operations] = ScaleUp,
+    [Schedulers, Clients, Operations, Place] = ScaleUp,
     Plan = #{
         rounds => list_to_integer(Rounds),
         echoes => list_to_integer(Echoes),
         calls => list_to_integer(Calls),
         processes => list_to_integer(Processes),
         names => list_to_integer(Names),
-        operations => list_to_integer(Operations)
+        operations => list_to_integer(Operations),
+        place => Place
     },
     ok = serve(),
     Members = lists:foldl(
@@ -366,11 +374,14 @@ erpcs(Requests) ->
 scale_up(Clients, Schedulers, Plan) ->
     Most = integer_to_list(lists:max(Schedulers)),
     Names = ["c" ++ integer_to_list(N) || N <- lists:seq(1, Clients)],
-    Flags = ["+S", Most ++ ":" ++ Most],
+    Todana = ["-pa", filename:dirname(code:which(todana))],
+    Flags = ["+S", Most ++ ":" ++ Most | Todana],
+    ClientFlags = cluster:one_thread() ++ Todana,
     case cluster:start(["server"], Flags, "e3, server") of
         {ok, Server} ->
-            case cluster:start(Names, cluster:one_thread(), "e3, clients") of
+            case cluster:start(Names, ClientFlags, "e3, clients") of
                 {ok, Members} ->
+                    ok = open(Clients, Server, Members, Plan),
                     scale_up(Clients, Server, Members, Schedulers, Plan),
                     ok = cluster:stop(Members);
                 {error, Reason} ->
@@ -391,7 +402,30 @@ no_scale_up(Clients, Schedulers, Reason) ->
 
 -spec scale_up_operations() -> [atom()].
 scale_up_operations() ->
-    [echo_many, echo_one, erpc, rpc_one_process].
+    [echo_many, echo_one, erpc, rpc_one_process, todana_get].
+
+%% The server becomes a member, and the clients its guests. If that fails, so do
+%% their reads.
+-spec open(
+    pos_integer(), [cluster:member()], [cluster:member()], map()
+) -> ok.
+open(Clients, Server, Members, #{place := Place}) ->
+    [Node] = cluster:nodes_of(Server),
+    Directory = filename:join(Place, integer_to_list(Clients)),
+    Guest = [{cluster_join, atom_to_list(Node)}, {no_replica, "yes"}],
+    Opened = guarded(fun() ->
+        ok = on(Node, start, [Directory, [{cluster_create, "yes"}]]),
+        ok = erpc:call(Node, ?MODULE, fill, [], ?OPEN_MS),
+        [ok = on(M, start, ["off", Guest]) || M <- cluster:nodes_of(Members)]
+    end),
+    case Opened of
+        {ok, _} -> ok;
+        {failed, Reason} -> io:format("e3: no todana_get: ~ts~n", [Reason])
+    end.
+
+-spec on(node(), atom(), [term()]) -> term().
+on(Node, Function, Arguments) ->
+    erpc:call(Node, e3_scopes, Function, Arguments, ?STEP_MS).
 
 -spec scale_up(
     pos_integer(), [cluster:member()], [cluster:member()], [pos_integer()],
@@ -474,8 +508,29 @@ work(rpc_one_process, Node, _Servers, Count) ->
         lists:seq(1, Count)
     ),
     responses(Node, Requests);
+work(todana_get, _Node, _Servers, Count) ->
+    {ok, Table} = todana:open(?TABLE, #{durable => true, codec => term}),
+    Readers = min(Count, ?READERS),
+    Started = [
+        spawn_monitor(fun() -> read(Table, First, Readers, Count) end)
+     || First <- lists:seq(1, Readers)
+    ],
+    lists:foreach(
+        fun({Pid, Monitor}) ->
+            receive {'DOWN', Monitor, process, Pid, normal} -> ok end
+        end,
+        Started
+    );
 work(_Echo, _Node, Servers, Count) ->
     echoes(Servers, Count).
+
+-spec read(todana:table(), pos_integer(), pos_integer(), integer()) -> ok.
+read(_Table, N, _Step, Last) when N > Last ->
+    ok;
+read(Table, N, Step, Last) ->
+    Key = N rem ?KEYS,
+    {ok, Key} = todana:get(Table, Key),
+    read(Table, N + Step, Step, Last).
 
 -spec responses(node(), gen_server:request_id_collection()) -> ok.
 responses(Node, Requests) ->
@@ -494,6 +549,20 @@ serve() ->
     case pg:start(pg) of
         {ok, _} -> ok;
         {error, {already_started, _}} -> ok
+    end.
+
+%% The records that clients read.
+-spec fill() -> ok.
+fill() ->
+    ok = await_serving(),
+    {ok, Table} = todana:open(?TABLE, #{durable => true, codec => term}),
+    todana:put_many(Table, [{Key, Key} || Key <- lists:seq(0, ?KEYS - 1)]).
+
+-spec await_serving() -> ok.
+await_serving() ->
+    case e3_scopes:is_serving() of
+        true -> ok;
+        false -> timer:sleep(20), await_serving()
     end.
 
 -spec echo() -> no_return().

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import tempfile
 
 import cluster
 import local
+import machine
 
 FULL = {
     "rounds": 5,
@@ -45,8 +47,10 @@ def run(plan, say) -> list[dict]:
         plan["rounds"], local.numbers(counts), *amounts,
         local.numbers(schedulers), local.numbers(plan["clients"]), plan["operations"],
     ]  # fmt: skip
-    with cluster.loopback("e3") as (flags, environment):
-        found = local.results("e3", arguments, say, also=["cluster"], flags=flags, environment=environment)
+    parent = machine.ROOT / "_build"
+    parent.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="e3-", dir=parent) as place, cluster.loopback("e3") as (flags, environment):
+        found = local.results("e3", [*arguments, place], say, also=["cluster", "e3_scopes"], flags=flags, environment=environment)
     # More schedulers than cores would measure how they share cores.
     for cell in found:
         if cell["part"] == "scale_up":

@@ -64,7 +64,7 @@ def _summary(report):
             on = f", Todana on {standing.back_end}" if standing.back_end else ""
             rows.append(_summary_row(standing.name + on + (", not confirmed" if standing.is_unconfirmed else ""), standing.counts, standing.ratios))
         if not section.contests:
-            rows.append(_summary_row("Todana takes no part", None, "-"))
+            rows.append(_summary_row("no variant of Todana in this run", None, "-"))
     rows.append('<tr class="group"><th scope="rowgroup" colspan="6"><span>Todana, sum over all peers</span></th></tr>')
     rows += [_summary_row(f"on {back_end}" if back_end else f"local ({findings.local(report)})", counts, "") for back_end, counts in findings.totals(report).items()]
     heads = "".join(f'<th scope="col">{words}</th>' for words in ("Compared with", "", "Better", "Within the noise", "Worse", "Todana / peer"))

@@ -43,7 +43,7 @@ def _summary(report):
             name = standing.name + (", not confirmed" if standing.is_unconfirmed else "")
             rows.append([first, name, standing.back_end or "-", *_counts(standing.counts), standing.ratios])
         if not section.contests and not section.failed:
-            rows.append([first, "Todana takes no part", "-", "-", "-", "-", "-"])
+            rows.append([first, "no variant of Todana in this run", "-", "-", "-", "-", "-"])
     for back_end, counts in findings.totals(report).items():
         rows.append(["**Todana, sum**", "all peers", back_end or f"local ({findings.local(report)})", *_counts(counts), ""])
     heads = ["Experiment", "Compared with", "Todana's back end", "Better", "Within the noise", "Worse", "Todana's median / peer's"]

@@ -6,8 +6,9 @@ import statistics
 
 import published
 
+from .e3_names import NamesAndGroups
 from .section import (
-    Cell, Claim, Panel, Section, Series, Table, distinct, known, missing, plural, times,
+    LOG_ON_DISK, Cell, Claim, Contest, Panel, Section, Series, Table, distinct, kind_of, known, missing, plural, times,
 )  # fmt: skip
 
 # An operation stays flat if it never takes more than this many times its time with one node.
@@ -36,13 +37,19 @@ OPERATIONS = {
 GONE = {"pg2_create"}
 SCALE_UP = {
     "echo_many": "echo, four servers per scheduler", "echo_one": "echo, one server", "erpc": "erpc",
-    "rpc_one_process": "rpc through one process",
+    "rpc_one_process": "rpc through one process", "todana_get": "Todana: get of a guest",
 }  # fmt: skip
+
+NO_ARM = (
+    "Takes part with its names and groups across nodes, which this run does not contain: `bench/run --only e3-names` measures them beside "
+    "`global` and `pg`."
+)
 
 
 def e3(results) -> Section:
     """Microseconds per operation by nodes and by schedulers."""
     parts = {part: [each for each in results if each.get("part") == part] for part in ("nodes", "scale_up")}
+    own = NamesAndGroups([each for each in results if each.get("part") in ("names", "host")])
     counts = sorted({each["nodes"] for each in parts["nodes"]})
     found = {(each["nodes"], each.get("operation")): each for each in parts["nodes"]}
     tables = [_nodes(found, counts)]
@@ -50,17 +57,18 @@ def e3(results) -> Section:
     if parts["scale_up"]:
         tables += [_scale_up(parts["scale_up"], clients) for clients in distinct(parts["scale_up"], "clients")]
         panels.append(_scale_up_panel(parts["scale_up"]))
+    contests = own.contests() + _scale_up_contests(parts["scale_up"])
     return Section(
         "e3", "What distributed Erlang costs as the cluster grows",
         "Which operations keep their cost as nodes are added, and how does one process in the path limit scale-up?",
         "Point-to-point operations stay flat up to 256 nodes; operations that lock the whole cluster grow linearly; one "
         "process in the path stops scale-up.",
-        "microseconds per operation", "", "", _claims(found, parts["scale_up"]), tables, panels, [],
-        no_arm="Takes no part, because it has no names across nodes yet; these figures are the baselines for them.",
+        "microseconds per operation", "cheaper than", "costlier than", _claims(found, parts["scale_up"]), tables + own.tables(),
+        panels + own.panels(), contests, headline=("global", "global by CPU", "pg", "pg by CPU"), no_arm=NO_ARM if not contests else "",
         gist="Point-to-point operations stay flat as nodes are added, those that lock the cluster do not, and one process in the "
         "path stops scale-up", remarks=[
             "All nodes share the cores of this machine; the published run had ten hosts. With many nodes, the figures also measure "
-            "the shortage of cores.", *_left_out(parts["scale_up"]),
+            "the shortage of cores.", *_left_out(parts["scale_up"]), *own.remarks(),
         ],
     )  # fmt: skip
 
@@ -107,6 +115,19 @@ def _scale_up_claims(results):
     # Without a gain of the echo there is no scale-up that one process could stop.
     holds = None if gains["echo_many"] < SCALES_FROM else gains["rpc_one_process"] < gains["echo_many"]
     return [Claim("one process in the path stops scale-up", words, holds)]
+
+
+def _scale_up_contests(results):
+    """Reads of guests, which pass through no process that they share, beside calls through one."""
+    found = {(each["schedulers"], each["clients"], each["operation"]): tuple(each.get("us_per_operation", ())) for each in results}
+    return [
+        Contest(
+            SCALE_UP["rpc_one_process"], f"{plural(schedulers, 'scheduler')}, {plural(clients, 'client')}", own,
+            found[schedulers, clients, "rpc_one_process"], False, back_end=LOG_ON_DISK,
+        )
+        for (schedulers, clients, operation), own in found.items()
+        if operation == "todana_get" and own and found.get((schedulers, clients, "rpc_one_process"))
+    ]  # fmt: skip
 
 
 def _left_out(results):
@@ -166,7 +187,7 @@ def _scale_up(results, clients):
     chosen = {(each["schedulers"], each["operation"]): each for each in results if each["clients"] == clients}
     operations = [name for name in SCALE_UP if any(name == operation for _, operation in chosen)]
     heads = [("schedulers", ""), *[(f"{SCALE_UP[name]}, 2014", "published") for name in published.E3_SCALE_UP]]
-    heads += [(SCALE_UP[name], "baseline") for name in operations]
+    heads += [(SCALE_UP[name], kind_of(name)) for name in operations]
     rows = [
         [f"{count}", *[known(figures.get(count)) for figures in published.E3_SCALE_UP.values()],
          *[_cell(chosen.get((count, name)), name) for name in operations]]
@@ -185,5 +206,6 @@ def _scale_up_panel(results):
         chosen = [each for each in results if each["operation"] == name and each["clients"] == clients]
         if chosen:
             label = words if name != "erpc" else OPERATIONS["erpc"][0]
-            series.append(Series(label, {each["schedulers"]: each.get("us_per_operation") for each in chosen}))
+            points = {each["schedulers"]: each.get("us_per_operation") for each in chosen}
+            series.append(Series(label, points, kind_of(name)))
     return Panel("schedulers", f"One server, {plural(clients, 'client node')}", "schedulers online", "microseconds per operation", series)

@@ -12,7 +12,7 @@ from pathlib import Path
 import raw_results
 
 from .e5 import DEFAULT_BACK_END
-from .section import THREE_NODES, Claim, Contest, Section, plural, times
+from .section import CLUSTERS, Claim, Contest, Section, plural, times
 
 ABSENT = "not measured in this run"
 CONFIGURATIONS_NAMED_MAX = 6
@@ -73,7 +73,7 @@ class Report:
     # Sections of a second run: orderings must hold there too.
     second: list = dataclasses.field(default_factory=list)
     second_machines: dict = dataclasses.field(default_factory=dict)
-    # Further results of a section, below the directory or beside it.
+    # Further results of a section, below the directory or beside it, with a label.
     more: dict = dataclasses.field(default_factory=dict)
 
     def standings(self, section: Section) -> list[Standing]:
@@ -126,7 +126,7 @@ class Report:
         """The raw results of a section: a label, and the path below the directory of results."""
         found = [("raw results", self._file(section.name))]
         if section.name in self.more:
-            found.append(("on three nodes", self.more[section.name]))
+            found.append(self.more[section.name])
         if any(section.name == each.name for each in self.second):
             found.append(("second run", SECOND / self._file(section.name, SECOND)))
         return found
@@ -179,7 +179,7 @@ def stands(report, section, is_brief=False) -> str:
 
 def on(back_end) -> str:
     """A back end in words: ``on `native` (default)``."""
-    if back_end == THREE_NODES:
+    if back_end in CLUSTERS:
         return f"on {back_end}"
     name, *rest = back_end.split(" ", 1)
     return " ".join([f"on `{name}`", *rest])

@@ -15,6 +15,10 @@ CPU_CLOCK = "the system counts in steps of 10 ms per round; busy waiting of sche
 ROUNDS_MIN = 3
 # The back end of Todana in contests of replicated tables.
 THREE_NODES = "three nodes"
+# Those in contests of names and groups.
+LOG_ON_DISK = "a cluster with its log on disk"
+LOG_IN_MEMORY = "a cluster with its log in memory"
+CLUSTERS = (THREE_NODES, LOG_ON_DISK, LOG_IN_MEMORY)
 
 
 @dataclasses.dataclass(frozen=True)

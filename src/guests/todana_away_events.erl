@@ -1,8 +1,11 @@
-%% Subscriptions of a guest: a process at the seat subscribes in place of the
-%% one in the guest, which takes the events from it.
+%% Subscriptions of a guest: a process at the seat, the *source*, subscribes in
+%% place of the one in the guest, which takes the events from it.
 %%
-%%     subscriber <- {todana, Ref, ready} <- process at the seat <- the table
+%%     subscriber <- {todana, Ref, ready} <- the source at the seat <- the table
 %%     subscriber -- events/1 ----------->
+%%
+%% A table has few subscriptions (32), and each costs every write. So all guests
+%% that want the same events of a table have one source, with a queue for each.
 %%
 %% So events are as exact as on a member: a call of events/1 returns those of
 %% all changes that the seat had applied before. If the seat is lost, this
@@ -17,7 +20,7 @@
 %% A process
 -export([begin_and_exit/3]).
 %% At the seat
--export([begin_at_seat/4, run/5]).
+-export([new/0, begin_at_seat/4, run/1]).
 
 -record(state, {
     subscriptions = #{} :: #{reference() => subscription()},
@@ -25,12 +28,30 @@
     asking = #{} :: #{reference() => reference()}
 }).
 
+%% What a source subscribes to: module, table, options.
+-type how() :: {module(), atom(), map()}.
+
+%% Of a subscriber at a source: events in bundles, the newest bundle first.
+-record(queue, {
+    subscriber :: pid(),
+    %% Of the subscriber and of the process of its guest that keeps it.
+    monitors :: [reference()],
+    bundles = [] :: [[tuple()]],
+    count = 0 :: non_neg_integer()
+}).
+
+-record(source, {
+    how :: how(),
+    subscription :: reference(),
+    entries_max :: pos_integer(),
+    queues = #{} :: #{reference() => #queue{}}
+}).
+
 -type subscription() :: #{
     subscriber := pid(),
     %% Of the subscriber.
     monitor := reference(),
-    %% How to subscribe: module, table, options.
-    how := {module(), atom(), map()},
+    how := how(),
     %% The process at the seat.
     source := {pid(), reference()} | none,
     %% Whether events were lost that the subscriber does not know of.
@@ -39,8 +60,10 @@
 
 -define(RETRY_MS, 200).
 -define(EVENTS_MS, 5_000).
-%% A process at the seat that nobody knows ends after this time.
--define(CONFIRM_MS, 10_000).
+%% Subscriptions of this guest to a table, as on a member.
+-define(SUBSCRIPTIONS_MAX, 32).
+%% Events in a queue, if the subscriber has not said how many.
+-define(ENTRIES_MAX, 16_384).
 
 -spec start_link() -> gen_server:start_ret().
 start_link() ->
@@ -51,14 +74,19 @@ start_link() ->
 subscribe(Module, Name, Options) ->
     Ref = make_ref(),
     How = {Module, Name, Options},
-    case begin_one(How, Ref, self()) of
-        {ok, Source} ->
-            case call({subscribed, Ref, self(), How, Source}) of
-                ok -> {ok, Ref};
-                none -> {badarg, 1, not_running}
-            end;
-        Failure ->
-            Failure
+    case call({count, Name}) of
+        Count when is_integer(Count), Count >= ?SUBSCRIPTIONS_MAX ->
+            {error, too_many_subscriptions};
+        _ ->
+            case begin_one(How, Ref, self()) of
+                {ok, Source} ->
+                    case call({subscribed, Ref, self(), How, Source}) of
+                        ok -> {ok, Ref};
+                        none -> {badarg, 1, not_running}
+                    end;
+                Failure ->
+                    Failure
+            end
     end.
 
 -doc "The events that wait; `none` if this is no subscription of a guest.".
@@ -70,7 +98,7 @@ events(Ref) ->
             _ = call({lost, Ref, Pid}),
             [{lost, 1}];
         {ok, Pid} ->
-            try gen:call(Pid, events, [], ?EVENTS_MS) of
+            try gen:call(Pid, events, Ref, ?EVENTS_MS) of
                 {ok, Events} -> Events
             catch
                 exit:_ ->
@@ -95,7 +123,7 @@ call(Request) ->
         exit:_ -> none
     end.
 
--spec begin_one({module(), atom(), map()}, reference(), pid()) -> dynamic().
+-spec begin_one(how(), reference(), pid()) -> dynamic().
 begin_one({Module, Name, Options}, Ref, Subscriber) ->
     Arguments = [Module, Options, {Ref, Subscriber, whereis(?MODULE)}],
     todana_away:ask(?MODULE, begin_at_seat, Name, [Name | Arguments]).
@@ -109,13 +137,15 @@ init([]) ->
 -spec handle_call(term(), gen_server:from(), #state{}) ->
     {reply, term(), #state{}}.
 handle_call({subscribed, Ref, Subscriber, How, Source}, _From, State) ->
-    Source ! confirmed,
     Subscription = #{
         subscriber => Subscriber, monitor => monitor(process, Subscriber),
         how => How, source => {Source, monitor(process, Source)},
         is_lost => false
     },
     {reply, ok, put_one(Ref, Subscription, State)};
+handle_call({count, Name}, _From, #state{subscriptions = All} = State) ->
+    Same = [Ref || Ref := #{how := {_, N, _}} <- All, N =:= Name],
+    {reply, length(Same), State};
 handle_call({source, Ref}, _From, #state{subscriptions = All} = State) ->
     case All of
         #{Ref := #{is_lost := true} = Subscription} ->
@@ -194,7 +224,7 @@ all_lost(Lost, State) ->
 -spec lost(reference(), subscription(), #state{}) -> #state{}.
 lost(Ref, #{source := {Pid, Monitor}} = Subscription, State) ->
     true = demonitor(Monitor, [flush]),
-    true = exit(Pid, kill),
+    Pid ! {remove, Ref},
     self() ! {again, Ref},
     put_one(Ref, Subscription#{source := none}, State).
 
@@ -212,8 +242,7 @@ again(Ref, #{how := How, subscriber := Subscriber}, State) ->
     end.
 
 -doc false.
--spec begin_and_exit({module(), atom(), map()}, reference(), pid()) ->
-    no_return().
+-spec begin_and_exit(how(), reference(), pid()) -> no_return().
 begin_and_exit(How, Ref, Subscriber) ->
     exit({begun, begin_one(How, Ref, Subscriber)}).
 
@@ -226,7 +255,6 @@ later(Ref, State) ->
 asked(Ref, Result, #state{subscriptions = All} = State) ->
     case {All, Result} of
         {#{Ref := #{source := none} = Subscription}, {begun, {ok, Source}}} ->
-            Source ! confirmed,
             #{subscriber := Subscriber} = Subscription,
             Subscriber ! {todana, Ref, ready},
             New = Subscription#{
@@ -241,7 +269,7 @@ asked(Ref, Result, #state{subscriptions = All} = State) ->
         {#{Ref := #{source := none}}, _} ->
             later(Ref, State);
         {_, {begun, {ok, Source}}} ->
-            true = exit(Source, kill),
+            Source ! {remove, Ref},
             State;
         _ ->
             State
@@ -254,63 +282,180 @@ put_one(Ref, Subscription, #state{subscriptions = All} = State) ->
 -spec end_one(reference(), subscription(), #state{}) -> #state{}.
 end_one(Ref, #{monitor := Monitor} = Subscription, State) ->
     true = demonitor(Monitor, [flush]),
-    case Subscription of
+    _ = case Subscription of
         #{source := {Pid, OfSource}} ->
             true = demonitor(OfSource, [flush]),
-            true = exit(Pid, kill);
+            Pid ! {remove, Ref};
         #{source := none} ->
-            true
+            none
     end,
     State#state{subscriptions = maps:remove(Ref, State#state.subscriptions)}.
 
 %% ------------------------------------------------------------ at the seat ---
 
--doc "Starts the process that subscribes for a process of a guest.".
+-doc "Where a member finds its sources.".
+-spec new() -> ok.
+new() ->
+    _ = ets:new(?MODULE, [named_table, public]),
+    ok.
+
+-doc """
+Subscribes a process of a guest: the source of these events has a queue for it.
+""".
 -spec begin_at_seat(
     atom(), module(), map(), {reference(), Subscriber :: pid(), Keeper :: pid()}
 ) -> dynamic().
 begin_at_seat(Name, Module, Options, Guest) ->
-    Answer = make_ref(),
-    Source = spawn(?MODULE, run, [Name, Module, Options, Guest,
-                                  {self(), Answer}]),
-    Monitor = monitor(process, Source),
-    receive
-        {Answer, Result} ->
-            true = demonitor(Monitor, [flush]),
-            Result;
-        {'DOWN', Monitor, process, Source, _} ->
+    Source = source({Module, Name, Options}),
+    try gen:call(Source, add, Guest, ?EVENTS_MS) of
+        {ok, added} -> {ok, Source};
+        {ok, Failure} -> Failure
+    catch
+        %% Its last guest has just left it.
+        exit:Reason when Reason =:= normal; Reason =:= noproc ->
+            begin_at_seat(Name, Module, Options, Guest);
+        exit:_ ->
             {badarg, 0, unavailable}
     end.
 
+%% The source of these events, which is started if there is none.
+-spec source(how()) -> pid().
+source(How) ->
+    case ets:lookup(?MODULE, How) of
+        [{_, Source}] ->
+            case is_process_alive(Source) of
+                true ->
+                    Source;
+                false ->
+                    true = ets:delete_object(?MODULE, {How, Source}),
+                    source(How)
+            end;
+        [] ->
+            Source = spawn(?MODULE, run, [How]),
+            case ets:insert_new(?MODULE, {How, Source}) of
+                true ->
+                    Source;
+                false ->
+                    true = exit(Source, kill),
+                    source(How)
+            end
+    end.
+
 -doc false.
--spec run(
-    atom(), module(), map(), {reference(), pid(), pid()}, {pid(), reference()}
-) -> ok.
-run(Name, Module, Options, {Ref, Subscriber, Keeper}, {From, Answer}) ->
+-spec run(how()) -> ok.
+run({Module, Name, Options} = How) ->
+    %% A guest that hangs must not keep the others from their events.
+    process_flag(async_dist, true),
     case Module:subscribe(Name, Options) of
         {ok, Subscription} ->
-            _ = monitor(process, Subscriber),
-            _ = monitor(process, Keeper),
-            From ! {Answer, {ok, self()}},
-            receive
-                confirmed -> serve(Module, Subscription, Ref, Subscriber)
-            after ?CONFIRM_MS -> ok
-            end;
+            serve(#source{
+                how = How, subscription = Subscription,
+                entries_max = maps:get(queue_entries_max, Options, ?ENTRIES_MAX)
+            });
         Failure ->
-            From ! {Answer, Failure},
+            true = ets:delete_object(?MODULE, {How, self()}),
+            receive {add, From, _} -> gen:reply(From, Failure) end,
             ok
     end.
 
--spec serve(module(), reference(), reference(), pid()) -> ok.
-serve(Module, Subscription, Ref, Subscriber) ->
+-spec serve(#source{}) -> ok.
+serve(#source{subscription = Subscription, queues = Queues} = Source) ->
     receive
         {todana, Subscription, ready} ->
-            Subscriber ! {todana, Ref, ready},
-            serve(Module, Subscription, Ref, Subscriber);
-        {events, From, []} ->
-            gen:reply(From, Module:events(Subscription)),
-            serve(Module, Subscription, Ref, Subscriber);
-        %% Closed, or nobody waits any more.
-        {todana, Subscription, closed} -> ok;
-        {'DOWN', _, process, _, _} -> ok
+            serve(taken(Source));
+        {add, From, {Ref, Subscriber, Keeper}} ->
+            %% It gets no event of before.
+            #source{queues = Others} = New = taken(Source),
+            Queue = #queue{
+                subscriber = Subscriber,
+                monitors = [monitor(process, P) || P <- [Subscriber, Keeper]]
+            },
+            ok = gen:reply(From, added),
+            serve(New#source{queues = Others#{Ref => Queue}});
+        {events, From, Ref} ->
+            {Events, New} = given(Ref, taken(Source)),
+            ok = gen:reply(From, Events),
+            serve(New);
+        {remove, Ref} ->
+            goes_on(without([Ref], Source));
+        {'DOWN', Monitor, process, _, _} ->
+            goes_on(without([
+                Ref
+             || Ref := #queue{monitors = Monitors} <- Queues,
+                lists:member(Monitor, Monitors)
+            ], Source));
+        %% The table is closed, or was dropped.
+        {todana, Subscription, closed} ->
+            ended(Source)
+    after unwanted_ms(Queues) ->
+        ended(Source)
     end.
+
+%% The guest that it was started for may not have come.
+-spec unwanted_ms(#{reference() => #queue{}}) -> timeout().
+unwanted_ms(Queues) when map_size(Queues) =:= 0 -> ?EVENTS_MS;
+unwanted_ms(_Queues) -> infinity.
+
+%% A source without guests ends.
+-spec goes_on(#source{}) -> ok.
+goes_on(#source{queues = Queues} = Source) when map_size(Queues) =:= 0 ->
+    ended(Source);
+goes_on(Source) ->
+    serve(Source).
+
+-spec ended(#source{}) -> ok.
+ended(#source{how = How}) ->
+    true = ets:delete_object(?MODULE, {How, self()}),
+    ok.
+
+-spec without([reference()], #source{}) -> #source{}.
+without(Refs, #source{queues = Queues} = Source) ->
+    _ = [
+        demonitor(Monitor, [flush])
+     || #queue{monitors = Monitors} <- maps:values(maps:with(Refs, Queues)),
+        Monitor <- Monitors
+    ],
+    Source#source{queues = maps:without(Refs, Queues)}.
+
+-spec given(reference(), #source{}) -> {[tuple()], #source{}}.
+given(Ref, #source{queues = Queues} = Source) ->
+    case Queues of
+        #{Ref := #queue{bundles = Bundles} = Queue} ->
+            Emptied = Queue#queue{bundles = [], count = 0},
+            {
+                lists:append(lists:reverse(Bundles)),
+                Source#source{queues = Queues#{Ref := Emptied}}
+            };
+        #{} ->
+            {[], Source}
+    end.
+
+%% All that the table has reported, in the queue of each guest.
+-spec taken(#source{}) -> #source{}.
+taken(#source{how = {Module, _, _}, subscription = Subscription} = Source) ->
+    case Module:events(Subscription) of
+        [_ | _] = Events ->
+            #source{queues = Queues, entries_max = Max} = Source,
+            taken(Source#source{queues = #{
+                Ref => queued(Ref, Events, Max, Queue)
+             || Ref := Queue <- Queues
+            }});
+        _NoneOrClosed ->
+            Source
+    end.
+
+%% A subscriber that was informed takes all that come until then.
+-spec queued(reference(), [tuple()], pos_integer(), #queue{}) -> #queue{}.
+queued(Ref, Events, Max, #queue{bundles = Bundles, count = Count} = Queue) ->
+    _ = Count =:= 0 andalso (Queue#queue.subscriber ! {todana, Ref, ready}),
+    case Count + length(Events) of
+        All when All =< Max ->
+            Queue#queue{bundles = [Events | Bundles], count = All};
+        _TooMany ->
+            Lost = lists:sum([lost(E) || B <- [Events | Bundles], E <- B]),
+            Queue#queue{bundles = [[{lost, Lost}]], count = 1}
+    end.
+
+-spec lost(tuple()) -> pos_integer().
+lost({lost, Count}) -> Count;
+lost(_Event) -> 1.

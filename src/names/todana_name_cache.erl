@@ -13,6 +13,10 @@
 %% after the records were found to be fresh and all their events handled. So a
 %% copy is a second older than fresh records at most: if this process is late,
 %% or the node cut off, readers read the records.
+%%
+%% Nodes where nobody looks up have no subscription, so that a change costs the
+%% same however many they are: to a guest, each event is a message. When the
+%% next one begins, all stamps change: those of before say nothing.
 -module(todana_name_cache).
 -moduledoc false.
 -behaviour(gen_server).
@@ -47,9 +51,13 @@
 -define(VALID_MS, 1_000).
 -define(RENEW_MS, 400).
 -define(RETRY_MS, 1_000).
+%% After this time without a look-up, the subscription ends.
+-define(UNUSED_MS, 10_000).
 
 -record(state, {
-    %% The subscription to each part.
+    %% The copies of each part, and its numbers.
+    open = #{} :: #{part() => {ets:table(), numbers()}},
+    %% The subscription to each part that is in use.
     subscriptions = #{} :: #{part() => reference()},
     parts = #{} :: #{reference() => part()},
     %% The processes that ask whether the records are fresh, and the parts that
@@ -151,7 +159,7 @@ start_link() ->
 %% Scopes may have been started before a crash. The copies ended with it.
 -spec init([]) -> {ok, #state{}}.
 init([]) ->
-    {ok, lists:foldl(fun begin_one/2, #state{}, shared())}.
+    {ok, lists:foldl(fun open_one/2, #state{}, shared())}.
 
 -spec shared() -> [part()].
 shared() ->
@@ -170,9 +178,9 @@ handle_call(_Request, _From, State) ->
     {open, part()} | {close, part()} | {renew, part()}, #state{}
 ) -> {noreply, #state{}}.
 handle_cast({open, Part}, State) ->
-    {noreply, begin_one(Part, State)};
+    {noreply, open_one(Part, State)};
 handle_cast({close, Part}, State) ->
-    {noreply, end_one(Part, State)};
+    {noreply, close_one(Part, State)};
 handle_cast({renew, Part}, State) ->
     {noreply, renew(Part, State)}.
 
@@ -180,20 +188,25 @@ handle_cast({renew, Part}, State) ->
 handle_info({todana, Subscription, What}, #state{parts = Parts} = State) ->
     case Parts of
         #{Subscription := Part} when What =:= ready ->
-            {noreply, changed(Part, State)};
+            %% If there are more events, another message says so. On a guest,
+            %% each question goes to its seat.
+            {_, New} = some_changed(Part, State),
+            {noreply, New};
         #{Subscription := Part} ->
-            {noreply, begin_one(Part, end_one(Part, State))};
+            {noreply, pause(Part, State)};
         #{} ->
             {noreply, State}
-    end;
-handle_info({open, Part}, State) ->
-    case lists:member(Part, shared()) of
-        true -> {noreply, begin_one(Part, State)};
-        false -> {noreply, State}
     end;
 handle_info({renew, Part}, #state{renewing = Renewing} = State) ->
     Others = maps:remove(Part, Renewing),
     {noreply, renew_if_used(Part, State#state{renewing = Others})};
+handle_info({unused, Part}, #state{open = Open, renewing = Renewing} = State) ->
+    case Open of
+        #{Part := _} when not is_map_key(Part, Renewing) ->
+            {noreply, pause(Part, State)};
+        #{} ->
+            {noreply, State}
+    end;
 handle_info({'DOWN', _, process, Pid, Result}, State) ->
     #state{asking = Asking} = State,
     case maps:take(Pid, Asking) of
@@ -206,43 +219,55 @@ handle_info({'DOWN', _, process, Pid, Result}, State) ->
 handle_info(_Other, State) ->
     {noreply, State}.
 
--spec begin_one(part(), #state{}) -> #state{}.
-begin_one(Part, #state{subscriptions = Of} = State) when
+-spec open_one(part(), #state{}) -> #state{}.
+open_one(Part, #state{open = Open} = State) when is_map_key(Part, Open) ->
+    State;
+open_one(Part, #state{open = Open} = State) ->
+    Copies = ets:new(todana_name_copies, [
+        public, {read_concurrency, true}, {write_concurrency, true}
+    ]),
+    Numbers = atomics:new(?FIRST + ?STAMPS, []),
+    ok = atomics:put(Numbers, ?UNTIL, none_ms()),
+    persistent_term:put(?KEY(Part), {Copies, Numbers}),
+    State#state{open = Open#{Part => {Copies, Numbers}}}.
+
+%% From now on, copies may be made.
+-spec subscribed(part(), #state{}) -> {ok | error, #state{}}.
+subscribed(Part, #state{subscriptions = Of} = State) when
     is_map_key(Part, Of)
 ->
-    State;
-begin_one(Part, #state{subscriptions = Of, parts = Parts} = State) ->
-    {Kind, Table} = Part,
+    {ok, State};
+subscribed({Kind, Table} = Part, #state{open = Open} = State) ->
+    #state{subscriptions = Of, parts = Parts} = State,
     Options = #{prefix => todana_scope_records:prefix(Kind)},
     case todana_subscription:subscribe(Table, Options) of
         {ok, Subscription} ->
-            Copies = ets:new(todana_name_copies, [
-                public, {read_concurrency, true}, {write_concurrency, true}
-            ]),
-            Numbers = atomics:new(?FIRST + ?STAMPS, []),
-            ok = atomics:put(Numbers, ?UNTIL, none_ms()),
-            persistent_term:put(?KEY(Part), {Copies, Numbers}),
-            State#state{
+            #{Part := {Copies, Numbers}} = Open,
+            ok = lists:foreach(
+                fun(Index) -> ok = atomics:add(Numbers, Index, 1) end,
+                lists:seq(?FIRST, ?FIRST + ?STAMPS)
+            ),
+            true = ets:delete_all_objects(Copies),
+            {ok, State#state{
                 subscriptions = Of#{Part => Subscription},
                 parts = Parts#{Subscription => Part}
-            };
+            }};
         %% Its records are perhaps being replaced.
         _Failure ->
-            _ = erlang:send_after(?RETRY_MS, self(), {open, Part}),
-            State
+            {error, State}
     end.
 
 %% Before any time: no copy is valid yet.
 -spec none_ms() -> integer().
 none_ms() -> -(1 bsl 62).
 
--spec end_one(part(), #state{}) -> #state{}.
-end_one(Part, #state{subscriptions = Of, parts = Parts} = State) ->
+%% No copy is used until the next subscription.
+-spec pause(part(), #state{}) -> #state{}.
+pause(Part, #state{subscriptions = Of, parts = Parts, open = Open} = State) ->
     case maps:take(Part, Of) of
         {Subscription, Others} ->
-            {Copies, _Numbers} = persistent_term:get(?KEY(Part)),
-            true = persistent_term:erase(?KEY(Part)),
-            true = ets:delete(Copies),
+            #{Part := {_Copies, Numbers}} = Open,
+            ok = atomics:put(Numbers, ?UNTIL, none_ms()),
             _ = todana_subscription:unsubscribe(Subscription),
             State#state{
                 subscriptions = Others,
@@ -252,16 +277,31 @@ end_one(Part, #state{subscriptions = Of, parts = Parts} = State) ->
             State
     end.
 
+-spec close_one(part(), #state{}) -> #state{}.
+close_one(Part, State) ->
+    #state{open = Open} = Paused = pause(Part, State),
+    case maps:take(Part, Open) of
+        {{Copies, _Numbers}, Others} ->
+            true = persistent_term:erase(?KEY(Part)),
+            true = ets:delete(Copies),
+            Paused#state{open = Others};
+        error ->
+            Paused
+    end.
+
 -spec renew_if_used(part(), #state{}) -> #state{}.
-renew_if_used(Part, State) ->
-    case persistent_term:get(?KEY(Part), none) of
-        none ->
-            State;
-        {_Copies, Numbers} ->
+renew_if_used(Part, #state{open = Open} = State) ->
+    case Open of
+        #{Part := {_Copies, Numbers}} ->
             case atomics:exchange(Numbers, ?USED, 0) of
-                1 -> renew(Part, State);
-                0 -> State
-            end
+                1 ->
+                    renew(Part, State);
+                0 ->
+                    _ = erlang:send_after(?UNUSED_MS, self(), {unused, Part}),
+                    State
+            end;
+        #{} ->
+            State
     end.
 
 -spec renew(part(), #state{}) -> #state{}.
@@ -269,13 +309,18 @@ renew(Part, #state{renewing = Renewing} = State) when
     is_map_key(Part, Renewing)
 ->
     State;
-renew(Part, #state{subscriptions = Of} = State) when is_map_key(Part, Of) ->
-    #state{asking = Asking, renewing = Renewing} = State,
-    SinceMs = erlang:monotonic_time(millisecond),
-    {Pid, _} = spawn_monitor(?MODULE, ask_and_exit, [Part, SinceMs]),
-    State#state{
-        asking = Asking#{Pid => Part}, renewing = Renewing#{Part => []}
-    };
+renew(Part, #state{open = Open} = State) when is_map_key(Part, Open) ->
+    case subscribed(Part, State) of
+        {ok, #state{asking = Asking, renewing = Renewing} = New} ->
+            SinceMs = erlang:monotonic_time(millisecond),
+            {Pid, _} = spawn_monitor(?MODULE, ask_and_exit, [Part, SinceMs]),
+            New#state{
+                asking = Asking#{Pid => Part}, renewing = Renewing#{Part => []}
+            };
+        {error, #state{renewing = Renewing} = New} ->
+            _ = erlang:send_after(?RETRY_MS, self(), {renew, Part}),
+            New#state{renewing = Renewing#{Part => []}}
+    end;
 renew(_Part, State) ->
     State.
 
@@ -290,14 +335,14 @@ ask_and_exit({_Kind, Table}, SinceMs) ->
 fresh(Part, {fresh, SinceMs}, #state{subscriptions = Of} = State) when
     is_map_key(Part, Of)
 ->
-    Handled = changed(Part, State),
-    case persistent_term:get(?KEY(Part), none) of
-        {Copies, Numbers} ->
+    case changed(Part, State) of
+        #state{subscriptions = #{Part := _}, open = Open} = Handled ->
+            #{Part := {Copies, Numbers}} = Open,
             _ = is_full(Copies) andalso ets:delete_all_objects(Copies),
             ok = atomics:put(Numbers, ?UNTIL, SinceMs + ?VALID_MS),
             Handled;
-        none ->
-            Handled
+        Paused ->
+            Paused
     end;
 fresh(_Part, _Failure, State) ->
     State.
@@ -309,19 +354,27 @@ is_full(Copies) ->
 
 %% All events that are there.
 -spec changed(part(), #state{}) -> #state{}.
-changed(Part, #state{subscriptions = Of} = State) ->
+changed(Part, State) ->
+    case some_changed(Part, State) of
+        {some, New} -> changed(Part, New);
+        {none, New} -> New
+    end.
+
+%% `none` if no event is left.
+-spec some_changed(part(), #state{}) -> {some | none, #state{}}.
+some_changed(Part, #state{subscriptions = Of} = State) ->
     #{Part := Subscription} = Of,
     case todana_subscription:events(Subscription) of
         [] ->
-            State;
+            {none, State};
         Events when is_list(Events) ->
             IsHandled = fun(Event) -> is_handled(Part, Event) end,
             case lists:all(IsHandled, Events) of
-                true -> changed(Part, State);
-                false -> begin_one(Part, end_one(Part, State))
+                true -> {some, State};
+                false -> {none, pause(Part, State)}
             end;
         _Closed ->
-            begin_one(Part, end_one(Part, State))
+            {none, pause(Part, State)}
     end.
 
 -spec is_handled(part(), todana:event()) -> boolean().

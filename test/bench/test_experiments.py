@@ -39,6 +39,11 @@ TINY = {
                   {"connections": 1_000, "active": 10, "requests": 50, "protocols": ["resp"]}],
     },
 }  # fmt: skip
+TINY_PARTS = {
+    "e3-names": {
+        "rounds": 1, "nodes": [1], "names": 2, "names_above_64": 1, "deaths": 1, "idle_ms": 100, "clusters": ("mesh-disk",),
+    },
+}  # fmt: skip
 
 
 def program(name):
@@ -123,7 +128,7 @@ def tiny_run(tmp_path_factory):
     """A directory in which bench/run --quick --experiments has left its results, with the smallest of plans."""
     directory = tmp_path_factory.mktemp("tiny")
     run = program("run")
-    for name, plan in TINY.items():
+    for name, plan in (TINY | TINY_PARTS).items():
         run.PARTS[name].QUICK = plan
     sys.argv = ["bench/run", "--quick", "--experiments", "--output", str(directory)]
     run.main()
