@@ -158,7 +158,8 @@ a_member_has_more_processes(Config) ->
     ?assertEqual(
         [
             todana_flush_guard, todana_disk, {todana_group_sup, 0},
-            todana_status, todana_spread, todana_membership, todana_topology
+            todana_status, todana_seats, todana_spread, todana_membership,
+            todana_topology
         ],
         Children(todana_durable_sup)
     ),
