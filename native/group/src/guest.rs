@@ -113,9 +113,19 @@ impl Guest {
         self.value_bytes_max.store(facts.value_bytes_max, Relaxed);
         self.format.store(facts.format, Relaxed);
         self.others.store(facts.others, Relaxed);
-        // Nobody reads an expiry here: a step back of some milliseconds does no harm.
-        self.time_offset_ms.store(facts.now_ms.wrapping_sub(self.elapsed_ms()), Relaxed);
+        self.follow_time(facts.now_ms);
         self.set_gate(facts.gate, reason);
+    }
+
+    /// A time that the seat sends is late by the time on the way, so the latest one counts; the
+    /// clocks may differ in rate by a millisecond in a second.
+    fn follow_time(&self, now_ms: u64) {
+        // Rounded up: the rest of a millisecond is not time left.
+        let latest = now_ms.wrapping_add(1).wrapping_sub(self.elapsed_ms());
+        let before = self.time_offset_ms.load(Relaxed);
+        let is_near = before.abs_diff(latest) < 1_000;
+        let offset = if is_near { latest.max(before - 1) } else { latest };
+        self.time_offset_ms.store(offset, Relaxed);
     }
 
     /// The seat accepts writes or not, and why.

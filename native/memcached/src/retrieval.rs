@@ -17,7 +17,7 @@
 use super::answer::{Outcome, Writing, failure};
 use super::line::{BAD_FORMAT, Words, signed};
 use super::table::Row;
-use super::turn::Turn;
+use super::turn::{DATABASE, Turn};
 use super::{ahead, exptime};
 use crate::Host;
 use todana_command::{Command, Error, Expires, PREFETCH_KEYS_MAX, StringCommand};
@@ -127,7 +127,8 @@ pub(super) fn retrieve_piece<H: Host>(
             return Retrieved::Refused;
         }
         // The next key begins another commit.
-        let is_played = retrieval.expires.is_some() && turn.commit_is_over();
+        let is_played =
+            turn.commit_is_over() && (retrieval.expires.is_some() || turn.host.is_away(DATABASE));
         let is_over = is_played || keys >= KEYS_PER_TURN;
         if (turn.out.len() > output_bytes_max || is_over) && words.clone().next().is_some() {
             if turn.is_refused() {

@@ -137,6 +137,12 @@ impl<H: Host> Advance<H> for TextSession {
                 _ if uncommitted.is_some() => break Next::Commit,
                 Front::Keys(keys) => {
                     let (taken, is_whole) = self.keys(&mut turn, keys, budget.output_bytes_max);
+                    if turn.is_committing() {
+                        // At a guest. They are asked for again when the member has answered.
+                        turn.lookups = start.lookups;
+                        uncommitted = Some(start);
+                        break Next::Commit;
+                    }
                     consumed += taken;
                     if commit::replace_words(&mut turn, start.output_bytes, true) {
                         self.state = State::UnwantedLine;
@@ -211,7 +217,9 @@ impl<H: Host> Advance<H> for TextSession {
                 // This request and those after it are run again when they are committed.
                 turn.out.truncate(first.output_bytes);
                 consumed = first.consumed;
-                self.search = None;
+                if first.state != State::Search {
+                    self.search = None;
+                }
                 self.consumed(0, first.state);
                 Next::Commit
             }
