@@ -6,7 +6,8 @@
 %% makes; peers inherit it.
 -module(cluster).
 
--export([start/3, stop/1, nodes_of/1, await_mesh/1, cpu_us/1]).
+-export([start/3, stop/1, nodes_of/1, await_mesh/1, await_mesh_of/1]).
+-export([guarded/2, cpu_us/1]).
 -export([threads_ns/1, pss_kib/1, traffic/1]).
 -export([one_thread/0, no_spinning/0]).
 %% For peers.
@@ -136,7 +137,10 @@ nodes_of(Members) ->
 %% Waits until every node sees exactly the others.
 -spec await_mesh([member()]) -> ok.
 await_mesh(Members) ->
-    Nodes = [node() | nodes_of(Members)],
+    await_mesh_of([node() | nodes_of(Members)]).
+
+-spec await_mesh_of([node()]) -> ok.
+await_mesh_of(Nodes) ->
     await_mesh(Nodes, erlang:monotonic_time(millisecond) + ?MESH_MS).
 
 -spec await_mesh([node()], integer()) -> ok.
@@ -151,6 +155,23 @@ await_mesh(Nodes, Deadline) ->
                 true -> error({no_mesh, length(Nodes)});
                 false -> timer:sleep(20), await_mesh(Nodes, Deadline)
             end
+    end.
+
+%% Runs in a new process, so that its failure and the messages in its mailbox
+%% end with it, and for this time at most.
+-spec guarded(timeout(), fun(() -> Result)) ->
+    {ok, Result} | {failed, binary()}.
+guarded(Ms, Work) ->
+    {Pid, Monitor} = spawn_monitor(fun() -> exit({done, Work()}) end),
+    receive
+        {'DOWN', Monitor, process, Pid, {done, Result}} ->
+            {ok, Result};
+        {'DOWN', Monitor, process, Pid, Reason} ->
+            {failed, iolist_to_binary(io_lib:format("~0tP", [Reason, 30]))}
+    after Ms ->
+        exit(Pid, kill),
+        receive {'DOWN', Monitor, process, Pid, _} -> ok end,
+        {failed, <<"not done in time">>}
     end.
 
 -spec seen() -> non_neg_integer().

@@ -23,8 +23,7 @@
 -export([main/1]).
 %% For the other nodes.
 -export([
-    start_todana/2, start_mnesia/1, is_serving/0, open/0, read/1, sum/1,
-    work/3, profile/0
+    start_mnesia/1, open/0, read/1, sum/1, work/3, profile/0
 ]).
 
 -type arm() ::
@@ -38,7 +37,6 @@
 
 -define(TABLE, e2_status).
 -define(WAIT_MS, 60_000).
--define(POLL_MS, 50).
 %% As often as it takes.
 -define(ATTEMPTS, 1_000_000).
 
@@ -49,17 +47,14 @@ main([CellMs, Rounds, Processes, Place]) ->
     Flags = ["-pa", Code | cluster:no_spinning()],
     {ok, Members} = cluster:start(Names, Flags, "e2_replicated"),
     ok = cluster:await_mesh(Members),
-    [First | Others] = Nodes = cluster:nodes_of(Members),
-    ok = start(First, Place, [{cluster_create, "yes"}]),
-    Join = [{cluster_join, atom_to_list(First)}],
-    [ok = start(Node, Place, Join) || Node <- Others],
-    ok = await(fun() -> length(voters(First)) =:= length(Nodes) end),
-    [ok = await(fun() -> erpc:call(Node, ?MODULE, is_serving, []) end)
-     || Node <- Nodes],
+    [First | _] = Nodes = cluster:nodes_of(Members),
+    ok = todana_nodes:form(Nodes, Place),
     [ok = erpc:call(Node, ?MODULE, open, []) || Node <- Nodes],
     ok = erpc:call(First, todana, put, [?TABLE, status, 0]),
-    [ok = await(fun() -> erpc:call(Node, ?MODULE, read, [todana]) =:= 0 end)
-     || Node <- Nodes],
+    Has = fun(Node) ->
+        fun() -> erpc:call(Node, ?MODULE, read, [todana]) =:= 0 end
+    end,
+    [ok = todana_nodes:await_ready(Has(Node), ?WAIT_MS) || Node <- Nodes],
     ok = erpc:call(First, ?MODULE, start_mnesia, [Nodes]),
     Leader = erpc:call(First, todana_members, leader, [0]),
     Plan = #{
@@ -78,34 +73,6 @@ main([CellMs, Rounds, Processes, Place]) ->
 
 %% ------------------------------------------------------------- the nodes ---
 
--spec start(node(), string(), [{atom(), string()}]) -> ok.
-start(Node, Place, Options) ->
-    DataDir = filename:join(Place, hd(string:lexemes(atom_to_list(Node), "@"))),
-    erpc:call(Node, ?MODULE, start_todana, [DataDir, Options]).
-
--spec start_todana(string(), [{atom(), string()}]) -> ok.
-start_todana(DataDir, Options) ->
-    _ = application:load(todana),
-    [
-        ok = application:set_env(todana, Name, Value)
-     || {Name, Value} <- [{data_dir, DataDir} | Options]
-    ],
-    {ok, _} = application:ensure_all_started(todana),
-    ok.
-
--spec is_serving() -> boolean().
-is_serving() ->
-    maps:get(state, todana:info()) =:= serving.
-
--spec voters(node()) -> [node()].
-voters(At) ->
-    #{members := Members} = erpc:call(At, todana_cluster, status, []),
-    [
-        Node
-     || #{node := Node, role := Role} <- Members,
-        Role =:= leader orelse Role =:= voter
-    ].
-
 -spec open() -> ok.
 open() ->
     {ok, _} = todana:open(?TABLE, #{durable => true, codec => term}),
@@ -117,22 +84,6 @@ start_mnesia(Nodes) ->
     {ok, _} = mnesia:change_config(extra_db_nodes, Nodes),
     {atomic, ok} = mnesia:create_table(?TABLE, [{ram_copies, Nodes}]),
     ok = mnesia:sync_dirty(fun() -> mnesia:write({?TABLE, status, 0}) end).
-
--spec await(fun(() -> boolean())) -> ok.
-await(Is) ->
-    await(Is, ?WAIT_MS).
-
--spec await(fun(() -> boolean()), integer()) -> ok.
-await(Is, LeftMs) ->
-    case (try Is() catch _:_ -> false end) of
-        true ->
-            ok;
-        _ when LeftMs =< 0 ->
-            error({not_ready, Is});
-        _ ->
-            timer:sleep(?POLL_MS),
-            await(Is, LeftMs - ?POLL_MS)
-    end.
 
 %% --------------------------------------------------------------- measures ---
 

@@ -44,7 +44,7 @@ def run(plan, say) -> list[dict]:
     with tempfile.TemporaryDirectory(prefix="e2-replicated-", dir=parent) as place, cluster.loopback("e2") as (flags, environment):
         arguments = [plan["cell_ms"], plan["rounds"], local.numbers(plan["processes"]), place]
         found = [host] + nodes.results(
-            "e2_replicated", [(arguments, expected)], say, also=["interleave", "cluster"], flags=flags, environment=environment
+            "e2_replicated", [(arguments, expected)], say, also=["interleave", "cluster", "todana_nodes"], flags=flags, environment=environment
         )
     for system in plan["systems"]:
         say(f"e2: {system}: a network in two parts")

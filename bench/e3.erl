@@ -106,21 +106,10 @@ since_us(Started) ->
     Elapsed = erlang:monotonic_time() - Started,
     erlang:convert_time_unit(Elapsed, native, nanosecond) / 1.0e3.
 
-%% Runs in a new process, so that its failure and the messages in its mailbox
-%% end with it.
+%% A failure of one step does not affect the next.
 -spec guarded(fun(() -> Result)) -> {ok, Result} | {failed, binary()}.
 guarded(Work) ->
-    {Pid, Monitor} = spawn_monitor(fun() -> exit({done, Work()}) end),
-    receive
-        {'DOWN', Monitor, process, Pid, {done, Result}} ->
-            {ok, Result};
-        {'DOWN', Monitor, process, Pid, Reason} ->
-            {failed, text(Reason)}
-    after ?STEP_MS ->
-        exit(Pid, kill),
-        receive {'DOWN', Monitor, process, Pid, _} -> ok end,
-        {failed, <<"not done in time">>}
-    end.
+    cluster:guarded(?STEP_MS, Work).
 
 %% ------------------------------------------------------ part: nodes -------
 
@@ -414,18 +403,18 @@ open(Clients, Server, Members, #{place := Place}) ->
     Directory = filename:join(Place, integer_to_list(Clients)),
     Guest = [{cluster_join, atom_to_list(Node)}, {no_replica, "yes"}],
     Opened = guarded(fun() ->
-        ok = on(Node, start, [Directory, [{cluster_create, "yes"}]]),
+        Create = [{cluster_create, "yes"}],
+        ok = todana_nodes:begin_on(Node, Directory, Create),
         ok = erpc:call(Node, ?MODULE, fill, [], ?OPEN_MS),
-        [ok = on(M, start, ["off", Guest]) || M <- cluster:nodes_of(Members)]
+        [
+            ok = todana_nodes:begin_on(M, "off", Guest)
+         || M <- cluster:nodes_of(Members)
+        ]
     end),
     case Opened of
         {ok, _} -> ok;
         {failed, Reason} -> io:format("e3: no todana_get: ~ts~n", [Reason])
     end.
-
--spec on(node(), atom(), [term()]) -> term().
-on(Node, Function, Arguments) ->
-    erpc:call(Node, e3_scopes, Function, Arguments, ?STEP_MS).
 
 -spec scale_up(
     pos_integer(), [cluster:member()], [cluster:member()], [pos_integer()],
@@ -554,16 +543,9 @@ serve() ->
 %% The records that clients read.
 -spec fill() -> ok.
 fill() ->
-    ok = await_serving(),
+    ok = todana_nodes:await_ready(fun todana_nodes:is_serving/0, ?OPEN_MS),
     {ok, Table} = todana:open(?TABLE, #{durable => true, codec => term}),
     todana:put_many(Table, [{Key, Key} || Key <- lists:seq(0, ?KEYS - 1)]).
-
--spec await_serving() -> ok.
-await_serving() ->
-    case e3_scopes:is_serving() of
-        true -> ok;
-        false -> timer:sleep(20), await_serving()
-    end.
 
 -spec echo() -> no_return().
 echo() ->

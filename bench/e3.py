@@ -50,7 +50,7 @@ def run(plan, say) -> list[dict]:
     parent = machine.ROOT / "_build"
     parent.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="e3-", dir=parent) as place, cluster.loopback("e3") as (flags, environment):
-        found = local.results("e3", [*arguments, place], say, also=["cluster", "e3_scopes"], flags=flags, environment=environment)
+        found = local.results("e3", [*arguments, place], say, also=["cluster", "todana_nodes"], flags=flags, environment=environment)
     # More schedulers than cores would measure how they share cores.
     for cell in found:
         if cell["part"] == "scale_up":

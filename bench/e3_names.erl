@@ -53,7 +53,6 @@
 
 %% All others are guests.
 -define(MEMBERS, 3).
--define(BOOT_MS, 120_000).
 -define(STEP_MS, 300_000).
 -define(POLL_MS, 20).
 %% Nodes are idle again when they use this much of the CPU time of an idle
@@ -87,21 +86,10 @@ main([Nodes, Names, Deaths, Rounds, IdleMs, Clusters, Disk, Memory]) ->
 print(Cell) ->
     io:put_chars([json:encode(Cell), $\n]).
 
-%% Runs in a new process, so that its failure and the messages in its mailbox
-%% end with it.
+%% A failure of one step does not affect the next.
 -spec guarded(fun(() -> Result)) -> {ok, Result} | {failed, binary()}.
 guarded(Work) ->
-    {Pid, Monitor} = spawn_monitor(fun() -> exit({done, Work()}) end),
-    receive
-        {'DOWN', Monitor, process, Pid, {done, Result}} ->
-            {ok, Result};
-        {'DOWN', Monitor, process, Pid, Reason} ->
-            {failed, iolist_to_binary(io_lib:format("~0tP", [Reason, 30]))}
-    after ?STEP_MS ->
-        exit(Pid, kill),
-        receive {'DOWN', Monitor, process, Pid, _} -> ok end,
-        {failed, <<"not done in time">>}
-    end.
+    cluster:guarded(?STEP_MS, Work).
 
 %% Calls a function of e3_scopes on a node.
 -spec on(node(), atom(), [term()]) -> term().
@@ -145,13 +133,10 @@ number(#{node := Node}) ->
 -spec begin_cluster(group(), string()) -> ok.
 begin_cluster(Cluster, Place) ->
     #{members := [First | Others] = Members, guests := Guests} = Cluster,
-    Join = {cluster_join, atom_to_list(First)},
-    ok = on(First, start, [data_dir(First, Place), [{cluster_create, "yes"}]]),
-    [ok = on(Node, start, [data_dir(Node, Place), [Join]]) || Node <- Others],
-    ok = await(fun() -> length(voters(First)) =:= length(Members) end),
-    [ok = await(fun() -> on(Node, is_serving, []) end) || Node <- Members],
+    ok = todana_nodes:form(Members, Place),
+    AsGuest = [{cluster_join, atom_to_list(First)}, {no_replica, "yes"}],
     some_at_once(Guests, fun(Guest) ->
-        ok = on(Guest, start, ["off", [Join, {no_replica, "yes"}]])
+        ok = todana_nodes:begin_on(Guest, "off", AsGuest)
     end),
     case Cluster of
         #{mesh := true} ->
@@ -159,33 +144,11 @@ begin_cluster(Cluster, Place) ->
                 true = erpc:call(Node, net_kernel, connect_node, [First])
              || Node <- Others ++ Guests
             ],
-            ok = await_mesh(Members ++ Guests);
+            ok = cluster:await_mesh_of(Members ++ Guests);
         #{mesh := false} ->
             ok
     end,
     some_at_once(Members ++ Guests, fun(Node) -> ok = on(Node, open, []) end).
-
--spec data_dir(node(), string()) -> string().
-data_dir(Node, Place) ->
-    filename:join(Place, hd(string:lexemes(atom_to_list(Node), "@"))).
-
--spec voters(node()) -> [node()].
-voters(At) ->
-    #{members := Members} = erpc:call(At, todana_cluster, status, []),
-    [
-        Node
-     || #{node := Node, role := Role} <- Members,
-        Role =:= leader orelse Role =:= voter
-    ].
-
-%% Every node is connected to all others.
--spec await_mesh([node()]) -> ok.
-await_mesh(Nodes) ->
-    Others = {ok, length(Nodes) - 1},
-    await(fun() ->
-        Seen = erpc:multicall(Nodes, cluster, seen, []),
-        lists:all(fun(Each) -> Each =:= Others end, Seen)
-    end).
 
 %% Two for each scheduler of this node at a time.
 -spec some_at_once([node()], fun((node()) -> ok)) -> ok.
@@ -200,21 +163,6 @@ some_at_once(Nodes, Do) ->
      || {Pid, Monitor} <- Started
     ],
     some_at_once(Rest, Do).
-
--spec await(fun(() -> boolean())) -> ok.
-await(Is) ->
-    await(Is, erlang:monotonic_time(millisecond) + ?BOOT_MS).
-
--spec await(fun(() -> boolean()), integer()) -> ok.
-await(Is, DeadlineMs) ->
-    case try Is() catch error:{erpc, _} -> false end of
-        true ->
-            ok;
-        false ->
-            true = erlang:monotonic_time(millisecond) < DeadlineMs,
-            timer:sleep(?POLL_MS),
-            await(Is, DeadlineMs)
-    end.
 
 %% ---------------------------------------------------------------- rounds ---
 

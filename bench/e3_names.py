@@ -93,7 +93,7 @@ def measured(plan, count, names, parent, say) -> list[dict]:
         expected = [cell(count, name) for name in names]
         try:
             found = nodes.results(
-                "e3_names", [(arguments, expected)], say, also=["e3_scopes", "cluster"], flags=["-hidden", *flags],
+                "e3_names", [(arguments, expected)], say, also=["e3_scopes", "cluster", "todana_nodes"], flags=["-hidden", *flags],
                 environment=environment,
             )  # fmt: skip
         except RuntimeError as error:

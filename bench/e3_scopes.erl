@@ -5,7 +5,7 @@
 %% of all operations together, in microseconds, by the clock of the node.
 -module(e3_scopes).
 
--export([start/2, is_serving/0, open/0]).
+-export([open/0]).
 -export([register/3, unregister/2, whereis/3, await_name/3]).
 -export([await_free/2, await_all_free/2, kill/1]).
 -export([join/3, leave/2, members/3, await_member/2, watch/3]).
@@ -27,20 +27,6 @@
 -define(WARM_MS, 100).
 
 %% -------------------------------------------------------------- the node ---
-
--spec start(string(), [{atom(), string()}]) -> ok.
-start(DataDir, Options) ->
-    _ = application:load(todana),
-    [
-        ok = application:set_env(todana, Name, Value)
-     || {Name, Value} <- [{data_dir, DataDir} | Options]
-    ],
-    {ok, _} = application:ensure_all_started(todana),
-    ok.
-
--spec is_serving() -> boolean().
-is_serving() ->
-    maps:get(state, todana:info()) =:= serving.
 
 %% Starts the scopes of the node.
 -spec open() -> ok.
@@ -231,15 +217,4 @@ warm(Is) ->
 
 -spec await(fun(() -> boolean())) -> ok.
 await(Is) ->
-    await(Is, erlang:monotonic_time(millisecond) + ?WAIT_MS).
-
--spec await(fun(() -> boolean()), integer()) -> ok.
-await(Is, DeadlineMs) ->
-    case Is() of
-        true ->
-            ok;
-        false ->
-            true = erlang:monotonic_time(millisecond) < DeadlineMs,
-            timer:sleep(?POLL_MS),
-            await(Is, DeadlineMs)
-    end.
+    todana_nodes:await(Is, ?POLL_MS, ?WAIT_MS).

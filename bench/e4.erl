@@ -106,15 +106,7 @@ print(Cell) ->
     {mailbox(), path()}, pos_integer(), [cluster:member()], map()
 ) -> {ok, map()} | {failed, binary()}.
 guarded(Arm, Count, Members, Plan) ->
-    {Pid, Monitor} = spawn_monitor(fun() ->
-        exit({done, round(Arm, Count, Members, Plan)})
-    end),
-    receive
-        {'DOWN', Monitor, process, Pid, {done, Found}} ->
-            {ok, Found};
-        {'DOWN', Monitor, process, Pid, Reason} ->
-            {failed, iolist_to_binary(io_lib:format("~0tP", [Reason, 20]))}
-    end.
+    cluster:guarded(infinity, fun() -> round(Arm, Count, Members, Plan) end).
 
 %% All processes of a round are new, and linked to the one that runs this.
 -spec round({mailbox(), path()}, pos_integer(), [cluster:member()], map()) ->
