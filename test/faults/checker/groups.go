@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"math"
 	"sort"
 	"strconv"
@@ -175,13 +174,10 @@ func groupReads(known processes, operations []Operation, boundNs int64) []string
 			}
 		}
 	}
-	for _, o := range operations {
+	for _, o := range answeredReads(operations) {
 		step := o.Steps[0]
-		if o.Outcome != "done" || !o.IsRead() || step.Saw == nil {
-			continue
-		}
 		complain := func(rule string, label string) {
-			complaints = append(complaints, fmt.Sprintf("%s: %s by (%s)", rule, label, describe(o)))
+			complaints = append(complaints, aboutLabel(rule, label, o))
 		}
 		times := map[string]int{}
 		for _, label := range seen(step) {

@@ -215,6 +215,22 @@ func labelsOf(o Operation) []string {
 	return found
 }
 
+// answeredReads are the operations that only read and have an answer.
+func answeredReads(operations []Operation) []Operation {
+	var found []Operation
+	for _, o := range operations {
+		if o.Outcome == "done" && o.IsRead() && o.Steps[0].Saw != nil {
+			found = append(found, o)
+		}
+	}
+	return found
+}
+
+// aboutLabel is a complaint about a process in the answer to an operation.
+func aboutLabel(rule, label string, o Operation) string {
+	return fmt.Sprintf("%s: %s by (%s)", rule, label, describe(o))
+}
+
 // seen are the processes that a read saw.
 func seen(step Step) []string {
 	if step.Saw == nil || *step.Saw == Absent {
