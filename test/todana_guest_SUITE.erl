@@ -34,7 +34,7 @@
     a_guest_whose_seat_ends_keeps_its_names/1
 ]).
 %% Called in the guest
--export([subscriber/2, owner/2, member/2, collector/2]).
+-export([subscriber/2, owner/2, member/2]).
 -export([log_server/0, kill_seats/0, sources/0, load/1]).
 
 -import(todana_peers, [
@@ -316,13 +316,13 @@ a_guest_leaves_nothing_behind(Config) ->
     await(fun() -> I = Index(), timer:sleep(1_500), I =:= Index() end),
     Before = Index(),
     Z = guest(z, A, []),
-    await(fun() -> rpc(A, todana_seat, guests, []) =:= [Z] end),
+    await(fun() -> rpc(A, todana_seats, guests, []) =:= [Z] end),
     ok = rpc(Z, application, stop, [todana]),
-    await(fun() -> rpc(A, todana_seat, guests, []) =:= [] end),
+    await(fun() -> rpc(A, todana_seats, guests, []) =:= [] end),
     Y = guest(y, A, []),
-    await(fun() -> rpc(A, todana_seat, guests, []) =:= [Y] end),
+    await(fun() -> rpc(A, todana_seats, guests, []) =:= [Y] end),
     ok = kill(Y),
-    await(fun() -> rpc(A, todana_seat, guests, []) =:= [] end),
+    await(fun() -> rpc(A, todana_seats, guests, []) =:= [] end),
     ?assertEqual(Before, Index()).
 
 %% What clients publish at a member, at a guest of it, and at another guest.
@@ -625,7 +625,7 @@ groups_have_members_on_a_guest(Config) ->
     [A | _] = cluster([a, b, c], Config),
     Z = guest(z, A, []),
     [ok = names(N, start_scope, [s, cluster]) || N <- [Z, A]],
-    {Seen, []} = rpc(Z, ?MODULE, collector, [s, {room, 9}]),
+    {Seen, []} = rpc(Z, todana_keepers, collected, [s, {room, 9}]),
     Of = [rpc(N, ?MODULE, member, [s, {room, 9}]) || N <- [Z, A, Z]],
     await(fun() -> changes(Z, Seen) =:= [{join, [P]} || P <- Of] end),
     Members = fun(N) ->
@@ -728,46 +728,20 @@ names(Node, Function, Arguments) ->
 
 changes(Node, Pid) -> rpc(Node, gen_server, call, [Pid, all]).
 
-%% The messages that a process has got, in their order.
-keep(Kept) ->
-    receive
-        {'$gen_call', From, all} ->
-            gen_server:reply(From, lists:reverse(Kept)),
-            keep(Kept);
-        {todana, Subscription, ready} ->
-            keep(lists:reverse(todana:events(Subscription)) ++ Kept);
-        {_Ref, Change, _Group, Pids} ->
-            keep([{Change, Pids} | Kept]);
-        Message ->
-            keep([Message | Kept])
-    end.
-
-begun(Begin) ->
-    Caller = self(),
-    Pid = spawn(fun() ->
-        Caller ! {self(), Begin()},
-        keep([])
-    end),
-    receive {Pid, Result} -> {Pid, Result} end.
-
 subscriber(Table, Options) ->
-    {Pid, {ok, _}} = begun(fun() -> todana:subscribe(Table, Options) end),
+    {Pid, {ok, _}} = todana_keepers:subscribed(Table, Options),
     Pid.
 
 owner(Name, Options) ->
-    begun(fun() ->
+    todana_keepers:begun(fun() ->
         todana_names:register_name_token({s, Name}, self(), Options)
     end).
 
 member(Scope, Group) ->
-    {Pid, ok} = begun(fun() -> todana_groups:join(Scope, Group, self()) end),
+    {Pid, ok} = todana_keepers:begun(fun() ->
+        todana_groups:join(Scope, Group, self())
+    end),
     Pid.
-
-collector(Scope, Group) ->
-    begun(fun() ->
-        {_, Members} = todana_groups:monitor(Scope, Group),
-        Members
-    end).
 
 todana(Node, Function, Arguments) -> rpc(Node, todana, Function, Arguments).
 

@@ -13,7 +13,7 @@
     a_guest_that_looks_nothing_up_gets_no_events/1
 ]).
 %% Called in the guests
--export([subscribed/2, collected/2, named/1]).
+-export([named/1]).
 
 -import(todana_peers, [guest/3, kill/1, rpc/4, await/1, cluster/2]).
 
@@ -57,7 +57,7 @@ guests_share_a_subscription(Config) ->
 a_guest_has_as_many_subscriptions_as_a_member(Config) ->
     {A, [Y, Z]} = opened([y, z], Config),
     [?assert(is_pid(subscriber(N, #{}))) || N <- [Y, Z], _ <- lists:seq(1, 32)],
-    {_, Refused} = rpc(Y, ?MODULE, subscribed, [t, #{}]),
+    {_, Refused} = rpc(Y, todana_keepers, subscribed, [t, #{}]),
     ?assertEqual({error, too_many_subscriptions}, Refused),
     ?assertEqual(1, subscriptions(A)).
 
@@ -96,8 +96,8 @@ many_guests_monitor_a_group(Config) ->
     Guests = [guest(list_to_atom("g" ++ integer_to_list(N)), A, [])
               || N <- lists:seq(1, 12)],
     [ok = rpc(N, todana_names, start_scope, [s, cluster]) || N <- [A | Guests]],
-    Seen = [{N, rpc(N, ?MODULE, collected, [s, room])} || N <- Guests],
-    {Member, _} = rpc(A, ?MODULE, collected, [s, other]),
+    Seen = [{N, rpc(N, todana_keepers, collected, [s, room])} || N <- Guests],
+    {Member, _} = rpc(A, todana_keepers, collected, [s, other]),
     true = is_pid(Member),
     ok = rpc(A, todana_groups, join, [s, room, Member]),
     [
@@ -139,7 +139,7 @@ opened(Letters, Config) ->
 subscriptions(A) -> maps:get(subscriptions, todana(A, stats, [t])).
 
 subscriber(Node, Options) ->
-    {Pid, {ok, _}} = rpc(Node, ?MODULE, subscribed, [t, Options]),
+    {Pid, {ok, _}} = rpc(Node, todana_keepers, subscribed, [t, Options]),
     Pid.
 
 ask(Node, Pid, Request) -> rpc(Node, gen_server, call, [Pid, Request]).
@@ -151,40 +151,7 @@ lost(Events) ->
 
 todana(Node, Function, Arguments) -> rpc(Node, todana, Function, Arguments).
 
-subscribed(Table, Options) ->
-    begun(fun() -> todana:subscribe(Table, Options) end).
-
-collected(Scope, Group) ->
-    begun(fun() ->
-        {_, Members} = todana_groups:monitor(Scope, Group),
-        Members
-    end).
-
 named(Name) ->
-    begun(fun() -> todana_names:register_name({s, Name}, self()) end).
-
-begun(Begin) ->
-    Caller = self(),
-    Pid = spawn(fun() ->
-        Caller ! {self(), Begin()},
-        keep([])
-    end),
-    receive {Pid, Result} -> {Pid, Result} end.
-
-%% The events that a process has got, in their order.
-keep(Kept) ->
-    receive
-        {'$gen_call', From, all} ->
-            gen_server:reply(From, lists:reverse(Kept)),
-            keep(Kept);
-        {'$gen_call', From, wait} ->
-            gen_server:reply(From, ok),
-            receive
-                {'$gen_call', Other, go_on} -> gen_server:reply(Other, ok)
-            end,
-            keep(Kept);
-        {todana, Subscription, ready} ->
-            keep(lists:reverse(todana:events(Subscription)) ++ Kept);
-        {_Ref, Change, _Group, Pids} ->
-            keep([{Change, Pids} | Kept])
-    end.
+    todana_keepers:begun(fun() ->
+        todana_names:register_name({s, Name}, self())
+    end).

@@ -23,6 +23,7 @@
         last_snapshot => #{age_ms => 2_500, bytes => 9}
     },
     cluster => none,
+    guest => none,
     erlang => #{otp_release => ~"29", processes => 50},
     memory => [{total, 100}, {processes, 60}, {system, 40}],
     schedulers => [{dirty_cpu, 1, 0.25, 1.5}],
@@ -123,7 +124,10 @@ names_follow_the_conventions_test() ->
     Families = todana_metrics:families(?FIGURES) ++
         todana_metrics:families(todana_figures:collect()) ++
         todana_metrics:families(Figures#{
-            cluster => #{members => 3, leads => true, has_leader => true}
+            cluster => #{
+                members => 3, leads => true, has_leader => true, guests => 2
+            },
+            guest => #{seat => 'n@h', queue_bytes => 0, in_flight => 1}
         }),
     [
         begin

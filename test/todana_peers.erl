@@ -41,22 +41,17 @@ is_open(Node) -> maps:get(state, rpc(Node, todana, info, [])) =:= serving.
 
 %% Starts a node with its own directory; an old one goes on.
 node(Letter, Options, Config) ->
-    case attempt(Letter, Options, Config) of
-        {Node, ok} -> Node;
-        {_, {error, Sentence}} -> error({Letter, Sentence})
-    end.
+    started(Letter, attempt(Letter, Options, Config)).
 
 %% Starts a node without a replica.
 guest(Letter, Member, Options) ->
-    case attempt_guest(Letter, Member, Options) of
-        {Node, ok} -> Node;
-        {_, {error, Sentence}} -> error({Letter, Sentence})
-    end.
+    started(Letter, attempt_guest(Letter, Member, Options)).
+
+started(_Letter, {Node, ok}) -> Node;
+started(Letter, {_, {error, Sentence}}) -> error({Letter, Sentence}).
 
 refused_guest(Letter, Member, Options) ->
-    {_, {error, Sentence}} = attempt_guest(Letter, Member, Options),
-    ct:pal("~ts", [Sentence]),
-    Sentence.
+    refusal(attempt_guest(Letter, Member, Options)).
 
 attempt_guest(Letter, Member, Options) ->
     {Peer, Node} = peer(Letter),
@@ -64,7 +59,9 @@ attempt_guest(Letter, Member, Options) ->
     {Node, peer:call(Peer, ?MODULE, start, ["off", Guest], ?WAIT_MS)}.
 
 refused(Letter, Options, Config) ->
-    {_, {error, Sentence}} = attempt(Letter, Options, Config),
+    refusal(attempt(Letter, Options, Config)).
+
+refusal({_, {error, Sentence}}) ->
     ct:pal("~ts", [Sentence]),
     Sentence.
 

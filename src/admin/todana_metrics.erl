@@ -32,7 +32,7 @@ families(Figures) ->
         by_rows(log_rows(), log(Log)) ++
         log_times(Log) ++
         cluster(maps:get(cluster, Figures)) ++
-        guest(maps:get(guest, Figures, none)) ++
+        guest(maps:get(guest, Figures)) ++
         event_loops(Loops) ++
         by_rows(erlang_rows(), Erlang) ++
         schedulers(maps:get(schedulers, Figures)).
@@ -324,11 +324,15 @@ log_times(Log) ->
 -spec cluster(map() | none) -> [family()].
 cluster(none) ->
     [];
-cluster(#{members := Members, leads := Leads, has_leader := HasLeader} = Of) ->
+cluster(Cluster) ->
+    #{
+        members := Members, leads := Leads, has_leader := HasLeader,
+        guests := Guests
+    } = Cluster,
     [
         {~"todana_cluster_guests", gauge,
             ~"Guests of the cluster that have their seat at this node.",
-            [{[], maps:get(guests, Of, 0)}]},
+            [{[], Guests}]},
         {~"todana_cluster_members", gauge,
             ~"Members of the cluster that this node knows.",
             [{[], Members}]},

@@ -15,8 +15,8 @@ value(Figures) ->
     #{
         server := Server, databases := Databases, commands := Commands,
         loops := Loops, tables := Tables, log := Log, cluster := Cluster,
-        erlang := Erlang, memory := Memory, schedulers := Schedulers,
-        ready := Ready
+        guest := Guest, erlang := Erlang, memory := Memory,
+        schedulers := Schedulers, ready := Ready
     } = Figures,
     #{
         ready => Ready =:= ok,
@@ -40,11 +40,8 @@ value(Figures) ->
          || {Connections, Busy, Now, Rounds} <- Loops
         ],
         log => todana_status:plain(Log),
-        cluster => case Cluster of none -> null; #{} -> Cluster end,
-        guest => case maps:get(guest, Figures, none) of
-            none -> null;
-            #{} = Guest -> Guest
-        end,
+        cluster => or_null(Cluster),
+        guest => or_null(Guest),
         erlang => Erlang#{
             memory_bytes => maps:from_list(Memory),
             schedulers => [
@@ -53,6 +50,10 @@ value(Figures) ->
             ]
         }
     }.
+
+-spec or_null(none | map()) -> null | map().
+or_null(none) -> null;
+or_null(#{} = Figures) -> Figures.
 
 -spec reason(todana_health:verdict()) -> null | binary().
 reason(ok) -> null;

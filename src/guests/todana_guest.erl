@@ -100,11 +100,7 @@ is_guest() -> persistent_term:get(?SEAT, no) =/= no.
 
 -doc "The member that is the seat now; `none` also if this node is no guest.".
 -spec seat() -> node() | none.
-seat() ->
-    case persistent_term:get(?SEAT, none) of
-        no -> none;
-        Seat -> Seat
-    end.
+seat() -> persistent_term:get(?SEAT, none).
 
 -doc "The members of the cluster of which this node is a guest.".
 -spec members() -> [node()].
@@ -265,9 +261,8 @@ lost(Why, #state{seat = {Pid, Monitor}} = State) ->
     ok = persistent_term:put(?SEAT, none),
     ok = todana_nif:guest_lose_seat(),
     ask(next(State#state{
-        seat = none, leaderless_ms = none,
-        since_ms = now_ms(), why = [atom_to_list(node(Pid)), ": ",
-                                                 Why]
+        seat = none, leaderless_ms = none, since_ms = now_ms(),
+        why = [atom_to_list(node(Pid)), ": ", Why]
     })).
 
 %% The one that was asked or lost is the last one from now on.

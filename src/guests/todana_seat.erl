@@ -7,7 +7,7 @@
 -moduledoc false.
 -behaviour(gen_server).
 
--export([invite/2, visit/4, guests/0, start_link/2]).
+-export([invite/2, visit/4, start_link/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 -export_type([invitation/0]).
@@ -113,10 +113,6 @@ visit(Node, Link, Wire, {Log, Index}) ->
         {OwnWire, _} ->
             {error, lists:flatten(other_wire(OwnWire, Wire))}
     end.
-
--doc "The guests that have their seat here.".
--spec guests() -> [node()].
-guests() -> todana_seats:guests().
 
 -spec own_log() -> todana_guest:log().
 own_log() ->

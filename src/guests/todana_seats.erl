@@ -55,7 +55,7 @@ guests() ->
     {ok, {supervisor:sup_flags(), [supervisor:child_spec()]}}.
 init(Start) ->
     _ = ets:new(?MODULE, [named_table, public]),
-    ok = todana_away_events:new(),
+    ok = todana_event_source:new(),
     Child = #{
         id => seat, start => Start, restart => temporary,
         shutdown => brutal_kill

@@ -7,7 +7,7 @@ use rustler::{Binary, Encoder, Env, LocalPid, NewBinary, NifResult, Term};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use todana_command::{FORMAT_MAX, VALUE_BYTES_MAX};
-use todana_group::{GUEST_WIRE, Gate, Guest, Homes, QUEUE_BYTES_MAX, SeatFacts, Submit, Wake};
+use todana_group::{GUEST_WIRE, Guest, Homes, QUEUE_BYTES_MAX, SeatFacts, Submit, Wake};
 
 /// Bytes of answers that may be copied on a normal scheduler: some ten microseconds.
 const ANSWER_BYTES_MAX: usize = 256 << 10;
@@ -179,11 +179,6 @@ fn guest_forget_index() -> NifResult<Atom> {
 #[rustler::nif]
 fn guest_info(env: Env<'_>) -> NifResult<Term<'_>> {
     let guest = the_guest()?;
-    let gate = match guest.gate() {
-        Gate::Open => atoms::open(),
-        Gate::ReadOnly | Gate::Removals | Gate::Leaderless => atoms::read_only(),
-        Gate::Closed => atoms::closed(),
-    };
     let (queue_bytes, sent) = guest.figures();
-    Ok((gate, queue_bytes, sent).encode(env))
+    Ok((durable::figure_of(guest.gate()), queue_bytes, sent).encode(env))
 }

@@ -9,7 +9,7 @@ use rustler::{Binary, Encoder, Env, LocalPid, NewBinary, NifResult, Term};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use todana_group::{Deliver, Gate, Homes, Outcome, Submit, Ticket, full_databases};
+use todana_group::{Deliver, Homes, Outcome, Submit, Ticket, full_databases};
 use todana_protocol::{Left, Seat, Visits};
 
 /// Resources for the submissions of a guest.
@@ -62,13 +62,16 @@ fn seat_open(env: Env<'_>) -> Term<'_> {
     unsafe { Term::new(env, seat.term(env.as_c_arg())) }
 }
 
+fn the_seat<'a>(env: Env<'a>, seat: Term<'a>) -> NifResult<&'a GuestSeat> {
+    // SAFETY: both belong to the present call, which `'a` does not outlast.
+    unsafe { SEAT.get(env.as_c_arg(), seat.as_c_arg()) }.ok_or(rustler::Error::BadArg)
+}
+
 /// `seat_receive(Seat, Parcel) -> boolean()`: takes what the guest has sent; false if the bytes are
 /// broken.
 #[rustler::nif]
 fn seat_receive<'a>(env: Env<'a>, seat: Term<'a>, parcel: Binary<'a>) -> NifResult<bool> {
-    // SAFETY: both belong to the present call.
-    let seat = unsafe { SEAT.get(env.as_c_arg(), seat.as_c_arg()) };
-    let seat = seat.ok_or(rustler::Error::BadArg)?;
+    let seat = the_seat(env, seat)?;
     erts::bill(env.as_c_arg(), parcel.len());
     Ok(seat.visits.lock().receive(&parcel, clock_ms(libc::CLOCK_MONOTONIC)))
 }
@@ -121,9 +124,7 @@ fn with<'a>(
     seat: Term<'a>,
     run: impl FnOnce(&mut Visits, Seat<'_>, &mut Vec<u8>) -> Atom,
 ) -> NifResult<Term<'a>> {
-    // SAFETY: both belong to the present call.
-    let seat = unsafe { SEAT.get(env.as_c_arg(), seat.as_c_arg()) };
-    let seat = seat.ok_or(rustler::Error::BadArg)?;
+    let seat = the_seat(env, seat)?;
     let group = durable::first().the_group()?;
     let databases = Arc::clone(group.databases());
     let homes = Homes::in_one(Arc::clone(&group) as Arc<dyn Submit>);
@@ -161,12 +162,5 @@ fn seat_facts(env: Env<'_>) -> NifResult<Term<'_>> {
             (atom("others")?, group.others().encode(env)),
         ],
     )?;
-    let gate = match group.gate() {
-        Gate::Open => atoms::open(),
-        Gate::ReadOnly => atoms::read_only(),
-        Gate::Removals => atoms::removals(),
-        Gate::Leaderless => atoms::no_leader(),
-        Gate::Closed => atoms::closed(),
-    };
-    Ok((gate, facts, group.trouble()).encode(env))
+    Ok((durable::word_of(group.gate()), facts, group.trouble()).encode(env))
 }

@@ -298,6 +298,26 @@ pub(crate) fn gate_of(word: Atom) -> Option<Gate> {
     })
 }
 
+/// The name of a gate.
+pub(crate) fn word_of(gate: Gate) -> Atom {
+    match gate {
+        Gate::Closed => atoms::closed(),
+        Gate::Open => atoms::open(),
+        Gate::ReadOnly => atoms::read_only(),
+        Gate::Removals => atoms::removals(),
+        Gate::Leaderless => atoms::no_leader(),
+    }
+}
+
+/// A gate as the figures have it, which do not say why nothing is written.
+pub(crate) fn figure_of(gate: Gate) -> Atom {
+    match gate {
+        Gate::Open => atoms::open(),
+        Gate::ReadOnly | Gate::Removals | Gate::Leaderless => atoms::read_only(),
+        Gate::Closed => atoms::closed(),
+    }
+}
+
 /// `group_tick(Group) -> ok`: once a second. Has the log remove what has expired, and drops the
 /// handle of a snapshot that nobody writes.
 #[rustler::nif(schedule = "DirtyCpu")]
@@ -318,13 +338,8 @@ fn group_info(env: Env<'_>, of: Numbered) -> NifResult<Term<'_>> {
         env,
         &[(atom("p50")?, figures.commit_p50_us), (atom("p99")?, figures.commit_p99_us)],
     )?;
-    let gate = match group.gate() {
-        Gate::Open => atoms::open(),
-        Gate::ReadOnly | Gate::Removals | Gate::Leaderless => atoms::read_only(),
-        Gate::Closed => atoms::closed(),
-    };
     let mut pairs = vec![
-        (atom("gate")?, gate.encode(env)),
+        (atom("gate")?, figure_of(group.gate()).encode(env)),
         (atom("commit_us")?, times),
         (atom("oldest_ms")?, group.oldest_in_flight_ms().unwrap_or(0).encode(env)),
         (atom("data_bytes")?, group.data_bytes().encode(env)),

@@ -21,7 +21,7 @@ mod running;
 mod snapshot;
 
 pub(crate) use digest::DIGEST;
-pub(crate) use log::gate_of;
+pub(crate) use log::{figure_of, gate_of, word_of};
 pub(crate) use running::{
     LocalGroup, Numbered, first, for_named_table, homes, named_table, named_tables, of_database,
     withdraw,
