@@ -45,7 +45,7 @@ erlang_only() ->
         disk_reserve, durability, durable_value_bytes_max,
         group_queue_bytes_max, listen_http, listen_kyoto, listen_memcached,
         listen_resp, listen_resp_cluster, log_file, log_file_bytes,
-        log_file_count, log_format, log_level, node, no_replica, password_file,
+        log_file_count, log_format, log_level, no_replica, node, password_file,
         read_bound_ms, snapshot_log_bytes, sweep_interval_ms, zone
     ].
 
