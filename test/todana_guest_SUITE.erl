@@ -30,11 +30,13 @@
     changes_are_reported_to_a_guest/1,
     names_are_registered_on_a_guest/1,
     groups_have_members_on_a_guest/1,
+    each_step_asks_the_seat_once/1,
+    a_process_that_ends_on_a_guest_frees_its_name_at_once/1,
     names_of_a_guest_that_ends_are_freed/1,
     a_guest_whose_seat_ends_keeps_its_names/1
 ]).
 %% Called in the guest
--export([subscriber/2, owner/2, member/2]).
+-export([subscriber/2, owner/2, member/2, asked/1, successors/2]).
 -export([log_server/0, kill_seats/0, sources/0, load/1]).
 
 -import(todana_peers, [
@@ -68,6 +70,8 @@ all() ->
         changes_are_reported_to_a_guest,
         names_are_registered_on_a_guest,
         groups_have_members_on_a_guest,
+        each_step_asks_the_seat_once,
+        a_process_that_ends_on_a_guest_frees_its_name_at_once,
         names_of_a_guest_that_ends_are_freed,
         a_guest_whose_seat_ends_keeps_its_names
     ].
@@ -639,6 +643,47 @@ groups_have_members_on_a_guest(Config) ->
         changes(Z, Seen) =:= [{join, [P]} || P <- Of] ++ [{leave, [Second]}]
     end).
 
+each_step_asks_the_seat_once(Config) ->
+    [A | _] = cluster([a, b, c], Config),
+    Z = guest(z, A, []),
+    [ok = names(N, start_scope, [s, cluster]) || N <- [Z, A]],
+    {_, {yes, _}} = rpc(A, ?MODULE, owner, [taken, #{}]),
+    Self = self,
+    Steps = [
+        %% This one also learns of the session.
+        {2, todana_names, register_name, [{s, first}, Self]},
+        {1, todana_names, register_name, [{s, n}, Self]},
+        {1, todana_names, register_name, [{s, taken}, Self]},
+        {1, todana_names, register_name, [{s, n}, Self]},
+        {1, todana_names, lookup, [{s, n}]},
+        {1, todana_names, whereis_name, [{s, nobody}]},
+        {1, todana_names, set_metadata, [{s, n}, m]},
+        {1, todana_names, unregister_name, [{s, n}]},
+        {1, todana_groups, join, [s, g, [Self, Self]]},
+        {1, todana_groups, get_members, [s, g]},
+        {1, todana_groups, which_groups, [s]},
+        {1, todana_groups, leave, [s, g, [Self, Self]]}
+    ],
+    {Asked, Results} = rpc(Z, ?MODULE, asked, [
+        [{M, F, Arguments} || {_, M, F, Arguments} <- Steps]
+    ]),
+    ?assertMatch(
+        [yes, yes, no, no, {ok, _, undefined}, undefined, ok, ok, ok, [P, P],
+         [g], ok],
+        Results
+    ),
+    ?assertEqual([Calls || {Calls, _, _, _} <- Steps], Asked).
+
+%% Also if the seat does not know it: a supervisor that restarts it registers it
+%% at once.
+a_process_that_ends_on_a_guest_frees_its_name_at_once(Config) ->
+    [A | _] = cluster([a, b, c], Config),
+    Z = guest(z, A, []),
+    ok = names(Z, start_scope, [s, cluster]),
+    ?assertEqual(
+        lists:duplicate(50, yes), rpc(Z, ?MODULE, successors, [{s, n}, 50])
+    ).
+
 names_of_a_guest_that_ends_are_freed(Config) ->
     [A | _] = cluster([a, b, c], Config),
     [Y, Z] = [guest(L, A, []) || L <- [y, z]],
@@ -736,6 +781,68 @@ owner(Name, Options) ->
     todana_keepers:begun(fun() ->
         todana_names:register_name_token({s, Name}, self(), Options)
     end).
+
+%% How often a process that does this asks the seat, for each step. In the
+%% arguments, `self` stands for it.
+asked(Steps) ->
+    Session = trace:session_create(?MODULE, self(), []),
+    Matched = trace:function(Session, {erpc, send_request, 4}, true, []),
+    ?assertEqual(1, Matched),
+    {Pid, Monitor} = spawn_monitor(fun() ->
+        receive begin_steps -> ok end,
+        exit({done, [
+            begin
+                Result = apply(M, F, as_self(Arguments)),
+                self() ! {step, Result},
+                receive {step, Result} -> Result end
+            end
+         || {M, F, Arguments} <- Steps
+        ]})
+    end),
+    1 = trace:process(Session, Pid, true, [call, 'receive']),
+    Pid ! begin_steps,
+    Results =
+        receive {'DOWN', Monitor, process, Pid, {done, All}} -> All end,
+    Delivered = trace:delivered(Session, Pid),
+    receive {trace_delivered, Pid, Delivered} -> ok end,
+    true = trace:session_destroy(Session),
+    {asked_in_steps(Pid, 0), Results}.
+
+asked_in_steps(Pid, Calls) ->
+    receive
+        {trace, Pid, call, _} ->
+            asked_in_steps(Pid, Calls + 1);
+        {trace, Pid, 'receive', {step, _}} ->
+            [Calls | asked_in_steps(Pid, 0)];
+        {trace, Pid, 'receive', _} ->
+            asked_in_steps(Pid, Calls)
+    after 0 -> []
+    end.
+
+as_self(Arguments) ->
+    [
+        case Argument of
+            self -> self();
+            [self | _] -> [self() || _ <- Argument];
+            _ -> Argument
+        end
+     || Argument <- Arguments
+    ].
+
+%% Registers the name for one process after the other, each when the one before
+%% has just ended.
+successors(Name, Count) ->
+    [
+        begin
+            {Pid, Result} = todana_keepers:begun(fun() ->
+                todana_names:register_name(Name, self())
+            end),
+            Monitor = monitor(process, Pid),
+            exit(Pid, kill),
+            receive {'DOWN', Monitor, process, Pid, _} -> Result end
+        end
+     || _ <- lists:seq(1, Count)
+    ].
 
 member(Scope, Group) ->
     {Pid, ok} = todana_keepers:begun(fun() ->

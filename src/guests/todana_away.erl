@@ -21,7 +21,8 @@
 -define(READS, [
     get, get_entry, is_key, ttl, get_many, range, prefix, first, last, next,
     prev, scan, count, bytes, stats, info, index, refresh, read_after,
-    native, read, await, await_entry, table, tables
+    native, read, await, await_entry, table, tables,
+    basis, find_here, find_page_here, groups_here
 ]).
 
 -doc """

@@ -1,27 +1,23 @@
 %% Submits registrations of names and members in cluster scopes.
 %%
-%% A registration is written on the node of its process. The watcher of the
-%% process (todana_claim_watcher) knows of it before it is submitted, and learns
-%% what became of it: the process may end at any moment, and so may the caller.
+%% A registration is submitted on the node of its process. The watcher of the
+%% process (todana_claim_watcher) knows of it before that, and learns what
+%% became of it: the process may end at any moment, and so may the caller. Where
+%% the records are, `todana_claim_writes' decides about it.
 %%
 %% If the outcome of a write is not known in time, the session is fenced: the
 %% write cannot be executed from then on, and a record says whether it was.
 -module(todana_claims).
 -moduledoc false.
 
--export([new/4, submit/3]).
+-export([new/4, submit/3, release/1]).
 
 -type shared() :: todana_name_scopes:shared().
 -type failure() :: todana_scope_records:failure().
 -type claim() :: todana_claim_watcher:claim().
--type found() :: todana_scope_records:found(dynamic()).
-%% Whether the claims may be written, by the record that the key of the first
-%% one has: what the values have behind process and reference, what else has to
-%% be unchanged, and what is removed.
--type permits() :: fun((found()) ->
-    {yes, Rest :: [term()], [todana_scope_records:check()],
-     [todana_commit:write()]}
-    | no | failure()).
+-type request() :: todana_claim_writes:request().
+-type outcome() ::
+    {written, todana_scope_records:token() | none} | no | failure().
 
 -doc "A claim of a process of this node.".
 -spec new(
@@ -34,17 +30,19 @@ new(#{scope := Scope, session := Session}, Key, Pid, OnLoss) ->
     }.
 
 -doc """
-Writes claims of a session in one step. `written` says that they are, with the
-record that the key of the first one had before, if that is known.
+Writes claims of a session in one step, and returns the token of a name. `no` if
+another process has it.
 """.
--spec submit(shared(), [claim(), ...], permits()) ->
-    {written, found() | unknown} | no | failure().
-submit(Shared, Claims, Permits) ->
+-spec submit(shared(), [claim(), ...], request()) -> outcome().
+submit(Shared, Claims, Request) ->
     DeadlineMs = now_ms() + todana_durable:timeout_ms(),
-    try submit(Shared, Claims, Permits, DeadlineMs) of
-        {written, _} = Written ->
+    try submit(Shared, Claims, Request, DeadlineMs) of
+        {written, Token} ->
             ok = end_all(Claims, held),
-            Written;
+            case Token of
+                gone -> no;
+                _ -> {written, Token}
+            end;
         {error, unknown} = Failure ->
             ok = end_all(Claims, unknown),
             Failure;
@@ -63,66 +61,87 @@ end_all(Claims, Outcome) ->
         fun(Claim) -> todana_claim_watcher:end_claim(Claim, Outcome) end, Claims
     ).
 
--spec submit(shared(), [claim(), ...], permits(), integer()) ->
-    {written, found() | unknown} | no | failure().
-submit(Shared, [#{key := Key} | _] = Claims, Permits, DeadlineMs) ->
+%% The basis is read before the watchers are informed. If a watcher fails after
+%% that, the next one fences the session, and the write finds another basis.
+-spec submit(shared(), [claim(), ...], request(), integer()) ->
+    outcome() | {written, gone}.
+submit(Shared, Claims, Request, DeadlineMs) ->
     #{table := Table, session := Session} = Shared,
-    Decide = fun(Found) -> decide(Shared, Claims, Permits, Found) end,
-    case todana_scope_records:change(Table, Key, Decide) of
-        {error, unknown} = Unknown ->
-            case todana_scope_records:fence(Table, Session) of
-                ok -> settled(Shared, Claims, Permits, DeadlineMs);
-                _Failure -> Unknown
-            end;
-        Result ->
-            Result
+    maybe
+        {ok, Basis} ?= todana_claim_basis:get(Table, Session),
+        ok = lists:foreach(fun todana_claim_watcher:begin_claim/1, Claims),
+        case todana_claim_writes:write(Table, Basis, Claims, Request) of
+            {written, Replaced, Token} ->
+                ok = release(Replaced),
+                {written, Token};
+            {other, Now} ->
+                ok = todana_claim_basis:keep(Session, Now),
+                again(Shared, Claims, Request, DeadlineMs);
+            {no, Owner} ->
+                owned(Owner, Shared, Claims, Request, DeadlineMs);
+            {error, unknown} ->
+                settled(Basis, Shared, Claims, Request, DeadlineMs);
+            {error, _} = Failure ->
+                Failure
+        end
     end.
 
-%% They can be written later no more.
--spec settled(shared(), [claim(), ...], permits(), integer()) ->
-    {written, found() | unknown} | no | failure().
-settled(#{table := Table} = Shared, Claims, Permits, DeadlineMs) ->
+-spec again(shared(), [claim(), ...], request(), integer()) ->
+    outcome() | {written, gone}.
+again(Shared, Claims, Request, DeadlineMs) ->
+    case now_ms() < DeadlineMs of
+        true -> submit(Shared, Claims, Request, DeadlineMs);
+        false -> {error, unavailable}
+    end.
+
+%% On a guest, only this node knows that a process of it has ended.
+-spec owned(
+    todana_claim_writes:owner(), shared(), [claim(), ...], request(), integer()
+) -> outcome() | {written, gone}.
+owned({Pid, Ref}, Shared, Claims, {register, Metadata, Ended}, DeadlineMs) when
+    Ref =/= Ended
+->
+    case todana_watchers:has_ended(Pid) of
+        true -> again(Shared, Claims, {register, Metadata, Ref}, DeadlineMs);
+        false -> no
+    end;
+owned(_Owner, _Shared, _Claims, _Request, _DeadlineMs) ->
+    no.
+
+%% After the fence, they can be written later no more.
+-spec settled(
+    todana_claim_basis:basis(), shared(), [claim(), ...], request(), integer()
+) -> outcome() | {written, gone}.
+settled(Basis, Shared, Claims, Request, DeadlineMs) ->
+    #{table := Table, session := Session} = Shared,
     [#{key := Key, ref := Ref} | _] = Claims,
-    case todana_scope_records:read(Table, Key) of
-        {ok, Value, _} when element(2, Value) =:= Ref ->
-            {written, unknown};
-        {error, _} ->
+    Fenced = todana_scope_records:fence(Table, Session),
+    ok = todana_claim_basis:forget(Session),
+    case Fenced =:= ok andalso todana_scope_records:read(Table, Key) of
+        {ok, Value, _} = Found when element(2, Value) =:= Ref ->
+            case todana_claim_basis:is_same_generation(Basis) of
+                true when Request =:= join -> {written, none};
+                true -> {written, todana_scope_records:token(Found)};
+                false -> {error, unknown}
+            end;
+        Failure when Failure =:= false; element(1, Failure) =:= error ->
             {error, unknown};
         _NotWritten ->
-            case now_ms() < DeadlineMs of
-                true -> submit(Shared, Claims, Permits, DeadlineMs);
-                false -> {error, unavailable}
-            end
+            again(Shared, Claims, Request, DeadlineMs)
     end.
 
--spec decide(shared(), [claim()], permits(), found()) ->
-    {commit, [todana_scope_records:check()], [todana_commit:write()],
-     {written, found()}}
-    | no | failure().
-decide(#{table := Table, session := Session}, Claims, Permits, Found) ->
-    maybe
-        {ok, {_, live}, _} = Live ?=
-            todana_scope_records:session(Table, Session),
-        {yes, Rest, Checks, Removals} ?= Permits(Found),
-        ok = lists:foreach(fun todana_claim_watcher:begin_claim/1, Claims),
-        All = [todana_scope_records:check(Session, Live) | Checks],
-        {commit, All, Removals ++ writes(Claims, Rest), {written, Found}}
-    else
-        %% The session has ended, and this node has no other one yet.
-        {ok, {_, gone}, _} -> {error, unavailable};
-        {none, _State} -> {error, unavailable};
-        NotPermitted -> NotPermitted
-    end.
-
--spec writes([claim()], [term()]) -> [todana_commit:write()].
-writes(Claims, Rest) ->
-    [
-        Write
-     || #{key := Key, pid := Pid, ref := Ref, on_loss := OnLoss} <- Claims,
-        Write <- todana_scope_records:writes(
-            Key, list_to_tuple([Pid, Ref | Rest]), OnLoss
-        )
-    ].
+-doc """
+A guest informs the watcher of its own process at once; the seat has informed
+that of another node.
+""".
+-spec release(todana_claim_writes:owner()) -> ok.
+release({Pid, Ref}) when node(Pid) =:= node() ->
+    case todana_guest:is_guest() of
+        true -> todana_claim_watcher:release(Pid, Ref);
+        false -> ok
+    end;
+release(_Other) ->
+    ok.
 
 -spec now_ms() -> integer().
 now_ms() -> erlang:monotonic_time(millisecond).

@@ -326,9 +326,8 @@ renew(_Part, State) ->
 
 -spec ask_and_exit(part(), integer()) -> no_return().
 ask_and_exit({_Kind, Table}, SinceMs) ->
-    ok = todana_scope_records:refresh(Table, bounded, ?VALID_MS),
     %% While records are replaced, nothing is fresh.
-    {ok, _, _} = todana_scope_records:read(Table, ~"e"),
+    {ok, _, _} = todana_scope_records:find(Table, ~"e", ?VALID_MS),
     exit({fresh, SinceMs}).
 
 -spec fresh(part(), term(), #state{}) -> #state{}.

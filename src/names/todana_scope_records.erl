@@ -29,15 +29,19 @@
 -export([table/1, tables/0, open/1, open_known/1]).
 -export([prefix/1, name_key/1, name_of/1, member_key/4, members_prefix/1]).
 -export([member_prefix/3, member_of/1]).
--export([refresh/2, refresh/3, read/2, token/1]).
+-export([at/4]).
+-export([refresh/2, refresh/3, read/2, find/3, token/1]).
 -export([session/2, begin_session/2, end_session/2, end_session/3, fence/2]).
 -export([forget_session/2]).
 -export([generation/0, era/2]).
 -export([change/3, removal/2, writes/3, remove/2, check/2]).
 -export([sessions/1, some_owned/2, fold_owned/4, fold_names/3, fold_keys/4]).
--export([groups/1, count/1]).
+-export([find_keys/5, groups/2, count/1]).
+%% Where the records are
+-export([find_here/3, remove_here/2, find_page_here/4, groups_here/3]).
 
 -export_type([table/0, session/0, key/0, ref/0, token/0, on_loss/0]).
+-export_type([generation/0]).
 -export_type([found/1, name_found/0, failure/0, check/0]).
 
 -type table() :: atom().
@@ -112,6 +116,22 @@ open_known(Table) ->
             end
     end.
 
+-doc """
+The result of a function of a table and these arguments, where its records are:
+on this node, or, on a guest, at its seat, in one message each way.
+""".
+-spec at(table(), module(), atom(), [term()]) -> dynamic().
+at(Table, Module, Function, Arguments) ->
+    case todana_guest:is_guest() of
+        false ->
+            apply(Module, Function, [Table | Arguments]);
+        true ->
+            case todana_away:call(Module, Function, Table, Arguments) of
+                {badarg, _, Cause} -> failure(Cause);
+                Result -> Result
+            end
+    end.
+
 -doc "Returns when the records here are as new as the level says.".
 -spec refresh(table(), todana:read_level()) -> ok | failure().
 refresh(Table, Level) ->
@@ -122,6 +142,20 @@ refresh(Table, Level, TimeoutMs) ->
     case todana_read:await(Table, Level, TimeoutMs) of
         ok -> ok;
         {badarg, _, _} -> {error, unavailable}
+    end.
+
+-doc "The record of a key, of the level `bounded`.".
+-spec find(table(), binary(), pos_integer()) -> found(dynamic()) | failure().
+find(Table, Key, TimeoutMs) ->
+    at(Table, ?MODULE, find_here, [Key, TimeoutMs]).
+
+-doc "The same on this node.".
+-spec find_here(table(), binary(), pos_integer()) ->
+    found(dynamic()) | failure().
+find_here(Table, Key, TimeoutMs) ->
+    maybe
+        ok ?= refresh(Table, bounded, TimeoutMs),
+        read(Table, Key)
     end.
 
 -doc "The token of a name that was found.".
@@ -335,6 +369,11 @@ Removes the records of these registrations, those that are left, in one step.
 """.
 -spec remove(table(), [{key(), ref()}]) -> ok | conflict | failure().
 remove(Table, Registrations) ->
+    at(Table, ?MODULE, remove_here, [Registrations]).
+
+-doc "The same on this node.".
+-spec remove_here(table(), [{key(), ref()}]) -> ok | conflict | failure().
+remove_here(Table, Registrations) ->
     case present(Table, Registrations, []) of
         [] -> ok;
         {error, _} = Failure -> Failure;
@@ -498,24 +537,75 @@ fold_keys(Function, Acc, Table, Prefix) ->
 -spec count(table()) -> non_neg_integer() | failure().
 count(Table) -> fold_keys(fun(_Key, N) -> N + 1 end, 0, Table, ~"n").
 
--doc "The groups that have a member, by a step from each to the next one.".
--spec groups(table()) -> [Group :: term()] | failure().
-groups(Table) -> groups(Table, ~"g", []).
+-doc "The same, of the level `bounded`.".
+-spec find_keys(
+    fun((key(), Acc) -> Acc), Acc, table(), binary(), pos_integer()
+) -> Acc | failure().
+find_keys(Function, Acc, Table, Prefix, TimeoutMs) ->
+    case at(Table, ?MODULE, find_page_here, [Prefix, true, TimeoutMs]) of
+        {error, _} = Failure ->
+            Failure;
+        {Keys, Next} ->
+            Sum = lists:foldl(Function, Acc, Keys),
+            fold(Function, Sum, Table, Prefix, Next, true)
+    end.
 
--spec groups(table(), binary(), [term()]) -> [term()] | failure().
+-doc "The first page, on this node.".
+-spec find_page_here(table(), binary(), boolean(), pos_integer()) ->
+    {[dynamic()], {cursor, binary()} | done} | failure().
+find_page_here(Table, Prefix, KeysOnly, TimeoutMs) ->
+    maybe
+        ok ?= refresh(Table, bounded, TimeoutMs),
+        page(Table, Prefix, start, KeysOnly)
+    end.
+
+-doc """
+The groups that have a member, of the level `bounded`, by a step from each to
+the next one.
+""".
+-spec groups(table(), pos_integer()) -> [Group :: term()] | failure().
+groups(Table, TimeoutMs) ->
+    groups(Table, {first, TimeoutMs}, []).
+
+-spec groups(table(), {first, pos_integer()} | {next, binary()}, [term()]) ->
+    [term()] | failure().
 groups(Table, From, Groups) ->
+    case at(Table, ?MODULE, groups_here, [From, ?PAGE]) of
+        {error, _} = Failure -> Failure;
+        {Some, done} -> Some ++ Groups;
+        {Some, Next} -> groups(Table, Next, Some ++ Groups)
+    end.
+
+-doc "Some of them, on this node.".
+-spec groups_here(
+    table(), {first, pos_integer()} | {next, binary()}, pos_integer()
+) -> {[Group :: term()], {next, binary()} | done} | failure().
+groups_here(Table, {first, TimeoutMs}, Most) ->
+    maybe
+        ok ?= refresh(Table, bounded, TimeoutMs),
+        groups_here(Table, {next, ~"g"}, Most)
+    end;
+groups_here(Table, {next, From}, Most) ->
+    some_groups(Table, From, Most, []).
+
+-spec some_groups(table(), binary(), non_neg_integer(), [term()]) ->
+    {[Group :: term()], {next, binary()} | done} | failure().
+some_groups(_Table, From, 0, Groups) ->
+    {Groups, {next, From}};
+some_groups(Table, From, Most, Groups) ->
     Options = #{limit => 1, keys_only => true},
     case todana_ranges:range(Table, {excluded, From}, ~"h", Options) of
         {[<<$g, Size:32, Group:Size/binary, _/binary>>], _} ->
             %% Behind all keys of the group: a session has 8 bytes.
             Last = <<$g, Size:32, Group:Size/binary, 16#ffffffffffffffffff:72>>,
-            groups(Table, Last, [binary_to_term(Group) | Groups]);
+            All = [binary_to_term(Group) | Groups],
+            some_groups(Table, Last, Most - 1, All);
         {badarg, _, Cause} ->
             failure(Cause);
         {[], {cursor, Next}} ->
-            groups(Table, Next, Groups);
+            some_groups(Table, Next, Most, Groups);
         {_, _} ->
-            Groups
+            {Groups, done}
     end.
 
 -spec fold(

@@ -251,6 +251,7 @@ start_link() ->
 %% What the process before this one knew is lost: its names may be, too.
 -spec init([]) -> {ok, #state{}}.
 init([]) ->
+    ok = todana_claim_basis:create(),
     State = until_doubt(#state{received_ms = now_ms()}),
     {ok, doubt(todana_name_scopes:all_shared(), State)}.
 
