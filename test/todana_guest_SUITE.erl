@@ -30,13 +30,17 @@
     changes_are_reported_to_a_guest/1,
     names_are_registered_on_a_guest/1,
     groups_have_members_on_a_guest/1,
-    each_step_asks_the_seat_once/1,
+    steps_ask_the_seat_seldom/1,
+    a_frozen_seat_removes_nothing_late/1,
+    one_of_several_members_is_enough/1,
+    names_without_a_seat_are_not_waited_for/1,
     a_process_that_ends_on_a_guest_frees_its_name_at_once/1,
     names_of_a_guest_that_ends_are_freed/1,
     a_guest_whose_seat_ends_keeps_its_names/1
 ]).
 %% Called in the guest
 -export([subscriber/2, owner/2, member/2, asked/1, successors/2]).
+-export([look_up/0]).
 -export([log_server/0, kill_seats/0, sources/0, load/1]).
 
 -import(todana_peers, [
@@ -70,7 +74,10 @@ all() ->
         changes_are_reported_to_a_guest,
         names_are_registered_on_a_guest,
         groups_have_members_on_a_guest,
-        each_step_asks_the_seat_once,
+        steps_ask_the_seat_seldom,
+        a_frozen_seat_removes_nothing_late,
+        one_of_several_members_is_enough,
+        names_without_a_seat_are_not_waited_for,
         a_process_that_ends_on_a_guest_frees_its_name_at_once,
         names_of_a_guest_that_ends_are_freed,
         a_guest_whose_seat_ends_keeps_its_names
@@ -643,7 +650,7 @@ groups_have_members_on_a_guest(Config) ->
         changes(Z, Seen) =:= [{join, [P]} || P <- Of] ++ [{leave, [Second]}]
     end).
 
-each_step_asks_the_seat_once(Config) ->
+steps_ask_the_seat_seldom(Config) ->
     [A | _] = cluster([a, b, c], Config),
     Z = guest(z, A, []),
     [ok = names(N, start_scope, [s, cluster]) || N <- [Z, A]],
@@ -657,12 +664,12 @@ each_step_asks_the_seat_once(Config) ->
         {1, todana_names, register_name, [{s, n}, Self]},
         {1, todana_names, lookup, [{s, n}]},
         {1, todana_names, whereis_name, [{s, nobody}]},
-        {1, todana_names, set_metadata, [{s, n}, m]},
-        {1, todana_names, unregister_name, [{s, n}]},
+        {2, todana_names, set_metadata, [{s, n}, m]},
+        {2, todana_names, unregister_name, [{s, n}]},
         {1, todana_groups, join, [s, g, [Self, Self]]},
         {1, todana_groups, get_members, [s, g]},
         {1, todana_groups, which_groups, [s]},
-        {1, todana_groups, leave, [s, g, [Self, Self]]}
+        {2, todana_groups, leave, [s, g, [Self, Self]]}
     ],
     {Asked, Results} = rpc(Z, ?MODULE, asked, [
         [{M, F, Arguments} || {_, M, F, Arguments} <- Steps]
@@ -673,6 +680,70 @@ each_step_asks_the_seat_once(Config) ->
         Results
     ),
     ?assertEqual([Calls || {Calls, _, _, _} <- Steps], Asked).
+
+%% When it goes on, it executes what the guest had asked for.
+a_frozen_seat_removes_nothing_late(Config) ->
+    [A | _] = cluster([a, b, c], Config),
+    Z = guest(z, A, []),
+    ok = names(Z, start_scope, [s, cluster]),
+    {First, {yes, _}} = rpc(Z, ?MODULE, owner, [n, #{}]),
+    Member = rpc(Z, ?MODULE, member, [s, g]),
+    Seat = rpc(Z, todana_guest, seat, []),
+    ok = signal(Seat, "STOP"),
+    _ = names(Z, unregister_name, [{s, n}]),
+    _ = rpc(Z, todana_groups, leave, [s, g, Member]),
+    rpc(Z, erlang, exit, [First, kill]),
+    await(fun() -> names(Z, whereis_name, [{s, n}]) =:= undefined end),
+    await(fun() ->
+        element(2, rpc(Z, ?MODULE, owner, [n, #{}])) =/= {error, unavailable}
+    end),
+    {ok, Second, Token} = names(Z, lookup_token, [{s, n}]),
+    await(fun() -> rpc(Z, todana_groups, join, [s, g, Member]) =:= ok end),
+    Members = rpc(Z, todana_groups, get_members, [s, g]),
+    ok = signal(Seat, "CONT"),
+    await(fun() -> rpc(Seat, todana_guest, is_guest, []) =:= false end),
+    timer:sleep(2_000),
+    ?assertEqual({ok, Second, Token}, names(Z, lookup_token, [{s, n}])),
+    ?assertEqual(Members, rpc(Z, todana_groups, get_members, [s, g])).
+
+%% All nodes may have the same option. Its own name is no member for a guest.
+one_of_several_members_is_enough(Config) ->
+    [A, B, C] = cluster([a, b, c], Config),
+    Z = node_name(z),
+    ok = kill(A),
+    Z = guest(z, [A, Z, B, C], []),
+    {ok, _} = todana(Z, open, [t, #{durable => true}]),
+    ok = todana(Z, put, [t, ~"k", ~"v"]),
+    D = node(d, [{cluster_join, [A, node_name(d), B]}], Config),
+    await(fun() -> todana_peers:is_open(D) end),
+    {ok, _} = todana(D, open, [t, #{durable => true}]),
+    await(fun() -> todana(D, get, [t, ~"k"]) =:= {ok, ~"v"} end),
+    has(refused_guest(y, [node_name(y)], []), "is this node itself"),
+    has(refused_guest(y, ['y@', B], []), "separated by commas").
+
+%% The state says so, and a look-up takes a second.
+names_without_a_seat_are_not_waited_for(Config) ->
+    [A | _] = Members = cluster([a, b, c], Config),
+    Z = guest(z, A, []),
+    ok = names(Z, start_scope, [s, cluster]),
+    ?assertMatch(
+        #{state := serving, durability := none, seat := _}, todana(Z, info, [])
+    ),
+    ?assertMatch(#{members := [_, _, _]}, rpc(Z, todana_cluster, status, [])),
+    %% No address is configured.
+    ?assertEqual(ok, rpc(Z, todana_health, ready, [])),
+    [ok = kill(Member) || Member <- Members],
+    await(fun() ->
+        maps:get(state, todana(Z, info, [])) =:= failed
+    end),
+    {error, Sentence} = rpc(Z, todana_health, ready, []),
+    has(Sentence, "no member"),
+    %% A write would wait for so long, and the test does not.
+    ok = rpc(Z, todana_durable, configure, [#{write_timeout_ms => 600_000}]),
+    ?assertEqual(
+        [undefined, {error, unavailable}, {error, unavailable}, unavailable],
+        rpc(Z, ?MODULE, look_up, [])
+    ).
 
 %% Also if the seat does not know it: a supervisor that restarts it registers it
 %% at once.
@@ -768,6 +839,10 @@ load(Table, Kept) ->
     ],
     load(Table, Wrong ++ Kept).
 
+%% The name of a node that does not run yet.
+node_name(Letter) ->
+    list_to_atom(todana_peers:name(Letter) ++ "@127.0.0.1").
+
 names(Node, Function, Arguments) ->
     rpc(Node, todana_names, Function, Arguments).
 
@@ -781,6 +856,17 @@ owner(Name, Options) ->
     todana_keepers:begun(fun() ->
         todana_names:register_name_token({s, Name}, self(), Options)
     end).
+
+%% Functions that do not wait until there is a member.
+look_up() ->
+    [
+        todana_names:whereis_name({s, n}),
+        todana_names:lookup({s, n}),
+        todana_groups:get_members(s, g),
+        case todana_names:register_name_token({s, n}, self()) of
+            {error, Reason} -> Reason
+        end
+    ].
 
 %% How often a process that does this asks the seat, for each step. In the
 %% arguments, `self` stands for it.

@@ -39,7 +39,7 @@
 -doc "Collects them. Takes some milliseconds; no process waits for another.".
 -spec collect() -> figures().
 collect() ->
-    Log = todana_status:info(),
+    Log = todana_guest:state(),
     maps:merge(of_server(todana_listener:figures()), #{
         tables => tables(),
         log => Log,

@@ -7,10 +7,12 @@
 -module(todana_away).
 -moduledoc false.
 
--export([call/4, ask/4, name/1, table/1, tables/0, open/2, drop/1]).
+-export([call/4, call/5, ask/4, name/1, table/1, tables/0, open/2, drop/1]).
 -export([stopping/1, is_stopping/0]).
 %% Guests call it
 -export([serve/5]).
+
+-type times_ms() :: {WithoutSeat :: integer(), Altogether :: integer()}.
 
 -define(PAUSE_MS, 10).
 %% How often a call looks whether its seat was lost.
@@ -18,11 +20,13 @@
 -define(STOPPING, {?MODULE, stopping}).
 %% Pauses until a seat that is behind has applied an entry.
 -define(WAITS, 100).
+%% The functions that guests call belong to the version of what they and members
+%% say to each other (GUEST_WIRE in native/group/src/parcel.rs).
 -define(READS, [
     get, get_entry, is_key, ttl, get_many, range, prefix, first, last, next,
     prev, scan, count, bytes, stats, info, index, refresh, read_after,
     native, read, await, await_entry, table, tables,
-    basis, find_here, find_page_here, groups_here
+    basis, find_here, find_page_here, groups_here, joined
 ]).
 
 -doc """
@@ -31,6 +35,16 @@ the table.
 """.
 -spec call(module(), atom(), todana_nif:table(), [term()]) -> dynamic().
 call(Module, Function, Table, Arguments) ->
+    TimeoutMs = todana_durable:timeout_ms(),
+    call(Module, Function, Table, Arguments, {TimeoutMs, TimeoutMs}).
+
+-doc """
+The same within these times: without a seat, and altogether. Then it is
+`unavailable`, or if it writes, unknown.
+""".
+-spec call(module(), atom(), todana_nif:table(), [term()], times_ms()) ->
+    dynamic().
+call(Module, Function, Table, Arguments, {SeatMs, AnswerMs}) ->
     case name(Table) of
         {badarg, _, _} = Misuse ->
             Misuse;
@@ -39,7 +53,9 @@ call(Module, Function, Table, Arguments) ->
                 true -> read;
                 false -> write
             end,
-            at_seat(Kind, [Module, Function, Name, [Name | Arguments]])
+            NowMs = now_ms(),
+            at_seat(Kind, [Module, Function, Name, [Name | Arguments]],
+                    {NowMs + SeatMs, NowMs + AnswerMs})
     end.
 
 -doc """
@@ -81,17 +97,20 @@ drop(Name) -> at_seat(write, [todana_durable, drop, none, [Name]]).
 
 -spec at_seat(read | write, [term()]) -> dynamic().
 at_seat(Kind, Question) ->
-    at_seat(Kind, Question, now_ms() + todana_durable:timeout_ms()).
+    DeadlineMs = now_ms() + todana_durable:timeout_ms(),
+    at_seat(Kind, Question, {DeadlineMs, DeadlineMs}).
 
--spec at_seat(read | write, [term()], integer()) -> dynamic().
-at_seat(Kind, Question, DeadlineMs) ->
-    LeftMs = DeadlineMs - now_ms(),
+-spec at_seat(read | write, [term()], Deadlines :: times_ms()) -> dynamic().
+at_seat(Kind, Question, {SeatMs, DeadlineMs} = Deadlines) ->
+    NowMs = now_ms(),
     case todana_guest:seat() of
-        _ when LeftMs =< 0 ->
+        _ when NowMs >= DeadlineMs ->
+            {badarg, 0, unavailable};
+        none when NowMs >= SeatMs ->
             {badarg, 0, unavailable};
         none ->
             receive after ?PAUSE_MS -> ok end,
-            at_seat(Kind, Question, DeadlineMs);
+            at_seat(Kind, Question, Deadlines);
         Seat ->
             Seen = todana_nif:guest_index(),
             Request = erpc:send_request(
@@ -105,7 +124,7 @@ at_seat(Kind, Question, DeadlineMs) ->
                     {error, unknown};
                 _LostOrNotBegun ->
                     receive after ?PAUSE_MS -> ok end,
-                    at_seat(Kind, Question, DeadlineMs)
+                    at_seat(Kind, Question, Deadlines)
             end
     end.
 
@@ -120,12 +139,23 @@ answer(Seat, Request, DeadlineMs) ->
         no_response ->
             case LeftMs > ?LOOK_MS andalso todana_guest:seat() =:= Seat of
                 true -> answer(Seat, Request, DeadlineMs);
-                false -> lost
+                false -> abandoned(Request)
             end
     catch
         %% Or the application stops there.
         error:{erpc, _} -> lost;
-        error:{exception, _, _} -> lost
+        error:{exception, _, _} -> lost;
+        exit:{signal, _} -> lost;
+        exit:{exception, _} -> lost
+    end.
+
+%% No late answer becomes a message of the caller.
+-spec abandoned(erpc:request_id()) -> {non_neg_integer(), term()} | lost.
+abandoned(Request) ->
+    try
+        erpc:receive_response(Request, 0)
+    catch
+        _:_ -> lost
     end.
 
 -doc "Whether this node executes calls of guests no more, because it stops.".

@@ -15,7 +15,7 @@
 -moduledoc false.
 -behaviour(gen_server).
 
--export([open/1, start_link/0, seat/0, members/0, info/0, is_guest/0]).
+-export([open/1, start_link/0, seat/0, members/0, info/0, state/0, is_guest/0]).
 -export([leave/0, await_seat/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 %% A process
@@ -114,6 +114,19 @@ info() ->
         seat => seat(), members => members(), gate => Gate,
         queue_bytes => QueueBytes, in_flight => Sent
     }.
+
+-doc "The state of the log, or on a guest, whether it has a seat.".
+-spec state() -> map().
+state() ->
+    case persistent_term:get(?SEAT, no) of
+        no ->
+            todana_status:info();
+        none ->
+            #{state => failed, durability => none, seat => none,
+              reason => "no member of the cluster serves this guest"};
+        Seat ->
+            #{state => serving, durability => none, seat => Seat}
+    end.
 
 -doc "This node is a guest no more, when the application has stopped.".
 -spec leave() -> ok.

@@ -1,12 +1,13 @@
 %% Decides whether claims may be written, and writes them; and removes names. A
-%% member does this itself. A guest has its seat do it: one message each way for
-%% all that is read, compared and written.
+%% member does this itself. A guest has its seat write claims: one message each
+%% way for all that is read, compared and written. The basis makes sure that a
+%% seat which was lost does not write them late.
 -module(todana_claim_writes).
 -moduledoc false.
 
 -export([write/4, remove/3, annotate/3]).
 %% Where the records are
--export([write_here/4, remove_here/3, annotate_here/3]).
+-export([write_here/4]).
 
 -export_type([request/0, owner/0]).
 
@@ -33,6 +34,9 @@
     | {no, owner()}
     | failure().
 
+%% How long a question to the leader takes at most.
+-define(LATEST_MS, 2_000).
+
 -doc """
 Writes claims of a session in one step, if the basis is the same. Otherwise it
 returns the present one.
@@ -53,7 +57,7 @@ write_here(Table, Basis, Claims, Request) ->
         %% Another node may have freed the name a moment ago.
         {no, _} ->
             maybe
-                ok ?= todana_scope_records:refresh(Table, linear),
+                ok ?= todana_scope_records:refresh(Table, linear, ?LATEST_MS),
                 write_once(Table, Basis, Claims, Request)
             end;
         Result ->
@@ -192,45 +196,28 @@ release(none) -> ok.
 
 -doc """
 Frees a name, whichever process has it, or if this is its token. `no` if none
-has it.
+has it. A guest reads and then writes, by two calls: one that is executed late
+changes only the registration that was read.
 """.
 -spec remove(table(), key(), token() | any) -> owner() | no | failure().
 remove(Table, Key, Token) ->
-    todana_scope_records:at(Table, ?MODULE, remove_here, [Key, Token]).
-
--doc "The same on this node.".
--spec remove_here(table(), key(), token() | any) ->
-    owner() | no | failure().
-remove_here(Table, Key, Token) ->
-    Removed = in_latest(Table, Key, fun
+    todana_scope_records:change_latest(Table, Key, ?LATEST_MS, fun
         ({none, _State}) ->
             no;
         ({ok, {_, Ref, _, _}, _} = Found) ->
             case todana_scope_records:token(Found) of
                 Is when Token =:= any; Token =:= Is ->
                     Writes = todana_scope_records:removal(Key, Ref),
-                    {commit, [], Writes, {removed, owner(Found)}};
+                    {commit, [], Writes, owner(Found)};
                 _Another ->
                     no
             end
-    end),
-    case Removed of
-        {removed, Owner} ->
-            ok = release(Owner),
-            Owner;
-        NotRemoved ->
-            NotRemoved
-    end.
+    end).
 
--doc "Changes the metadata of a name, and returns its process.".
--spec annotate(table(), key(), term()) -> {ok, pid()} | error | failure().
+-doc "Changes the metadata of a name. The same holds for it.".
+-spec annotate(table(), key(), term()) -> ok | error | failure().
 annotate(Table, Key, Metadata) ->
-    todana_scope_records:at(Table, ?MODULE, annotate_here, [Key, Metadata]).
-
--doc "The same on this node.".
--spec annotate_here(table(), key(), term()) -> {ok, pid()} | error | failure().
-annotate_here(Table, Key, Metadata) ->
-    in_latest(Table, Key, fun
+    todana_scope_records:change_latest(Table, Key, ?LATEST_MS, fun
         ({none, _State}) ->
             error;
         ({ok, {Pid, Ref, _, _}, _} = Found) ->
@@ -243,14 +230,6 @@ annotate_here(Table, Key, Metadata) ->
                     [OfName, _] = todana_scope_records:writes(
                         Key, Value, {silent, nothing}
                     ),
-                    {commit, [], [OfName], {ok, Pid}}
+                    {commit, [], [OfName], ok}
             end
     end).
-
-%% Another node may have written the record a moment ago.
--spec in_latest(table(), key(), fun((found()) -> term())) -> dynamic().
-in_latest(Table, Key, Decide) ->
-    maybe
-        ok ?= todana_scope_records:refresh(Table, linear),
-        todana_scope_records:change(Table, Key, Decide)
-    end.

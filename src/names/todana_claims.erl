@@ -35,17 +35,27 @@ another process has it.
 """.
 -spec submit(shared(), [claim(), ...], request()) -> outcome().
 submit(Shared, Claims, Request) ->
-    DeadlineMs = now_ms() + todana_durable:timeout_ms(),
-    try submit(Shared, Claims, Request, DeadlineMs) of
+    submit(Shared, Claims, Request, now_ms() + todana_durable:timeout_ms()).
+
+-spec submit(shared(), [claim(), ...], request(), integer()) -> outcome().
+submit(Shared, Claims, Request, DeadlineMs) ->
+    try attempt(Shared, Claims, Request) of
+        %% Somebody has unregistered the name already.
+        {written, gone} ->
+            ok = end_all(Claims, not_held),
+            no;
         {written, Token} ->
             ok = end_all(Claims, held),
-            case Token of
-                gone -> no;
-                _ -> {written, Token}
-            end;
+            {written, Token};
         {error, unknown} = Failure ->
             ok = end_all(Claims, unknown),
             Failure;
+        {again, Next} ->
+            ok = end_all(Claims, not_held),
+            case now_ms() < DeadlineMs of
+                true -> submit(Shared, renewed(Claims), Next, DeadlineMs);
+                false -> {error, unavailable}
+            end;
         NotHeld ->
             ok = end_all(Claims, not_held),
             NotHeld
@@ -55,6 +65,14 @@ submit(Shared, Claims, Request) ->
             erlang:raise(Class, Reason, Stack)
     end.
 
+%% Messages about the old ones may still be on their way.
+-spec renewed([claim(), ...]) -> [claim(), ...].
+renewed(Claims) ->
+    [
+        Claim#{ref := {Session, erlang:unique_integer([positive])}}
+     || #{ref := {Session, _}} = Claim <- Claims
+    ].
+
 -spec end_all([claim()], held | not_held | unknown) -> ok.
 end_all(Claims, Outcome) ->
     lists:foreach(
@@ -63,9 +81,9 @@ end_all(Claims, Outcome) ->
 
 %% The basis is read before the watchers are informed. If a watcher fails after
 %% that, the next one fences the session, and the write finds another basis.
--spec submit(shared(), [claim(), ...], request(), integer()) ->
-    outcome() | {written, gone}.
-submit(Shared, Claims, Request, DeadlineMs) ->
+-spec attempt(shared(), [claim(), ...], request()) ->
+    outcome() | {written, gone} | {again, request()}.
+attempt(Shared, Claims, Request) ->
     #{table := Table, session := Session} = Shared,
     maybe
         {ok, Basis} ?= todana_claim_basis:get(Table, Session),
@@ -76,58 +94,49 @@ submit(Shared, Claims, Request, DeadlineMs) ->
                 {written, Token};
             {other, Now} ->
                 ok = todana_claim_basis:keep(Session, Now),
-                again(Shared, Claims, Request, DeadlineMs);
+                {again, Request};
             {no, Owner} ->
-                owned(Owner, Shared, Claims, Request, DeadlineMs);
+                owned(Owner, Request);
             {error, unknown} ->
-                settled(Basis, Shared, Claims, Request, DeadlineMs);
+                settled(Basis, Shared, Claims, Request);
             {error, _} = Failure ->
                 Failure
         end
     end.
 
--spec again(shared(), [claim(), ...], request(), integer()) ->
-    outcome() | {written, gone}.
-again(Shared, Claims, Request, DeadlineMs) ->
-    case now_ms() < DeadlineMs of
-        true -> submit(Shared, Claims, Request, DeadlineMs);
-        false -> {error, unavailable}
-    end.
-
 %% On a guest, only this node knows that a process of it has ended.
--spec owned(
-    todana_claim_writes:owner(), shared(), [claim(), ...], request(), integer()
-) -> outcome() | {written, gone}.
-owned({Pid, Ref}, Shared, Claims, {register, Metadata, Ended}, DeadlineMs) when
-    Ref =/= Ended
-->
+-spec owned(todana_claim_writes:owner(), request()) -> no | {again, request()}.
+owned({Pid, Ref}, {register, Metadata, Ended}) when Ref =/= Ended ->
     case todana_watchers:has_ended(Pid) of
-        true -> again(Shared, Claims, {register, Metadata, Ref}, DeadlineMs);
+        true -> {again, {register, Metadata, Ref}};
         false -> no
     end;
-owned(_Owner, _Shared, _Claims, _Request, _DeadlineMs) ->
+owned(_Owner, _Request) ->
     no.
 
 %% After the fence, they can be written later no more.
 -spec settled(
-    todana_claim_basis:basis(), shared(), [claim(), ...], request(), integer()
-) -> outcome() | {written, gone}.
-settled(Basis, Shared, Claims, Request, DeadlineMs) ->
+    todana_claim_basis:basis(), shared(), [claim(), ...], request()
+) -> outcome() | {again, request()}.
+settled(Basis, Shared, [#{key := Key, ref := Ref} | _], Request) ->
     #{table := Table, session := Session} = Shared,
-    [#{key := Key, ref := Ref} | _] = Claims,
     Fenced = todana_scope_records:fence(Table, Session),
     ok = todana_claim_basis:forget(Session),
-    case Fenced =:= ok andalso todana_scope_records:read(Table, Key) of
-        {ok, Value, _} = Found when element(2, Value) =:= Ref ->
-            case todana_claim_basis:is_same_generation(Basis) of
-                true when Request =:= join -> {written, none};
-                true -> {written, todana_scope_records:token(Found)};
-                false -> {error, unknown}
-            end;
-        Failure when Failure =:= false; element(1, Failure) =:= error ->
-            {error, unknown};
-        _NotWritten ->
-            again(Shared, Claims, Request, DeadlineMs)
+    maybe
+        ok ?= Fenced,
+        %% In a session that has ended, a record gives nobody a name.
+        {ok, _} ?= todana_claim_basis:get(Table, Session),
+        {ok, Value, _} = Found ?= todana_scope_records:read(Table, Key),
+        {_, true} ?= {again, element(2, Value) =:= Ref},
+        true ?= todana_claim_basis:is_same_generation(Basis),
+        case Request of
+            join -> {written, none};
+            _ -> {written, todana_scope_records:token(Found)}
+        end
+    else
+        {none, _State} -> {again, Request};
+        {again, false} -> {again, Request};
+        _Failure -> {error, unknown}
     end.
 
 -doc """

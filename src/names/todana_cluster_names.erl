@@ -62,7 +62,7 @@ unregister(#{table := Table}, Name, Token) ->
     Removed = todana_claim_writes:remove(Table, Key, Token),
     ok = todana_name_cache:forget({names, Table}, Name),
     case Removed of
-        {Pid, _Ref} when is_pid(Pid) -> todana_claims:release(Removed);
+        {Pid, Ref} when is_pid(Pid) -> todana_claim_watcher:release(Pid, Ref);
         NotRemoved -> NotRemoved
     end.
 
@@ -163,15 +163,7 @@ left_ms(DeadlineMs) -> max(0, DeadlineMs - now_ms()).
 -spec set_metadata(shared(), Name :: term(), term()) -> ok | error | failure().
 set_metadata(#{table := Table}, Name, Metadata) ->
     Key = todana_scope_records:name_key(Name),
-    case todana_claim_writes:annotate(Table, Key, Metadata) of
-        {ok, Pid} ->
-            case todana_watchers:has_ended(Pid) of
-                true -> error;
-                false -> ok
-            end;
-        NotChanged ->
-            NotChanged
-    end.
+    todana_claim_writes:annotate(Table, Key, Metadata).
 
 -doc "All names.".
 -spec names(shared()) -> [Name :: term()] | failure().

@@ -6,7 +6,7 @@
 -export([join/3, join_again/2, leave/3]).
 -export([members/2, local_members/2, groups/1]).
 %% Where the records are
--export([leave_here/4]).
+-export([joined/2]).
 
 -type shared() :: todana_name_scopes:shared().
 -type failure() :: todana_scope_records:failure().
@@ -49,48 +49,26 @@ in the list, or has joined.
 """.
 -spec leave(shared(), Group :: term(), [pid(), ...]) ->
     ok | not_joined | failure().
-leave(#{table := Table, session := Session}, Group, Pids) ->
-    Left = todana_scope_records:at(
-        Table, ?MODULE, leave_here, [Group, Session, Pids]
-    ),
-    ok = todana_name_cache:forget({groups, Table}, Group),
-    case Left of
-        {left, Joined} -> lists:foreach(fun release/1, Joined);
-        NotLeft -> NotLeft
-    end.
-
--doc "The same where the records are. It returns what it has removed.".
--spec leave_here(
-    atom(), term(), todana_scope_records:session(), [pid(), ...]
-) -> {left, [joined(), ...]} | not_joined | failure().
-leave_here(Table, Group, Session, Pids) ->
+leave(#{table := Table, session := Session} = Shared, Group, Pids) ->
     Times = maps:groups_from_list(fun(Pid) -> Pid end, Pids),
-    Found = [
-        {length(Same), joined(Table, Group, Session, Pid)}
+    Wanted = [
+        {todana_scope_records:member_prefix(Group, Session, Pid), length(Same)}
      || Pid := Same <- Times
     ],
-    case [Failure || {_, {error, _} = Failure} <- Found] of
+    case todana_scope_records:at(Table, ?MODULE, joined, [Wanted]) of
         [] ->
-            Left = [
-                Each
-             || {Most, Joined} <- Found, Each <- lists:sublist(Joined, Most)
-            ],
-            leave_joined(Table, Group, Session, Pids, Left);
-        [Failure | _] ->
-            Failure
-    end.
-
--spec leave_joined(
-    atom(), term(), todana_scope_records:session(), [pid(), ...], [joined()]
-) -> {left, [joined(), ...]} | not_joined | failure().
-leave_joined(_Table, _Group, _Session, _Pids, []) ->
-    not_joined;
-leave_joined(Table, Group, Session, Pids, Joined) ->
-    case todana_scope_records:remove_here(Table, Joined) of
-        ok -> {left, Joined};
-        %% A process has ended at this moment.
-        conflict -> leave_here(Table, Group, Session, Pids);
-        Failure -> Failure
+            not_joined;
+        {error, _} = Failure ->
+            Failure;
+        Joined ->
+            Removed = todana_scope_records:remove(Table, Joined),
+            ok = todana_name_cache:forget({groups, Table}, Group),
+            case Removed of
+                ok -> lists:foreach(fun release/1, Joined);
+                %% A process has ended at this moment.
+                conflict -> leave(Shared, Group, Pids);
+                Failure -> Failure
+            end
     end.
 
 -spec release(joined()) -> ok.
@@ -98,18 +76,31 @@ release({Key, Ref}) ->
     {_Group, Pid} = todana_scope_records:member_of(Key),
     todana_claim_watcher:release(Pid, Ref).
 
+-doc """
+Registrations of members whose keys begin with these bytes, up to a number of
+each.
+""".
+-spec joined(atom(), [{binary(), pos_integer()}]) -> [joined()] | failure().
+joined(Table, Wanted) ->
+    Found = [some_joined(Table, Prefix, Most) || {Prefix, Most} <- Wanted],
+    case lists:keyfind(error, 1, Found) of
+        false -> lists:append(Found);
+        Failure -> Failure
+    end.
+
 %% This node's records have what was written here.
--spec joined(atom(), term(), todana_scope_records:session(), pid()) ->
-    [joined()] | failure().
-joined(Table, Group, Session, Pid) ->
+-spec some_joined(atom(), binary(), pos_integer()) -> [joined()] | failure().
+some_joined(Table, Prefix, Most) ->
     Add = fun(Key, Keys) ->
         case todana_scope_records:read(Table, Key) of
-            {ok, {Pid, Ref}, _} -> [{Key, Ref} | Keys];
+            {ok, {_Pid, Ref}, _} -> [{Key, Ref} | Keys];
             _ -> Keys
         end
     end,
-    Prefix = todana_scope_records:member_prefix(Group, Session, Pid),
-    todana_scope_records:fold_keys(Add, [], Table, Prefix).
+    case todana_scope_records:fold_keys(Add, [], Table, Prefix) of
+        {error, _} = Failure -> Failure;
+        Joined -> lists:sublist(Joined, Most)
+    end.
 
 -doc "The members of a group, each as often as it has joined.".
 -spec members(shared(), Group :: term()) -> [pid()] | failure().

@@ -325,9 +325,11 @@ renew(_Part, State) ->
 
 -spec ask_and_exit(part(), integer()) -> no_return().
 ask_and_exit({_Kind, Table}, SinceMs) ->
-    %% While records are replaced, nothing is fresh.
-    {ok, _, _} = todana_scope_records:find(Table, ~"e", ?VALID_MS),
-    exit({fresh, SinceMs}).
+    case todana_scope_records:find(Table, ~"e", ?VALID_MS) of
+        {ok, _, _} -> exit({fresh, SinceMs});
+        %% While records are replaced, nothing is fresh.
+        _ -> exit(unknown)
+    end.
 
 -spec fresh(part(), term(), #state{}) -> #state{}.
 fresh(Part, {fresh, SinceMs}, #state{subscriptions = Of} = State) when

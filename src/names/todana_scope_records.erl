@@ -29,16 +29,16 @@
 -export([table/1, tables/0, open/1, open_known/1]).
 -export([prefix/1, name_key/1, name_of/1, member_key/4, members_prefix/1]).
 -export([member_prefix/3, member_of/1]).
--export([at/4]).
+-export([at/4, at/5]).
 -export([refresh/2, refresh/3, read/2, find/3, token/1]).
 -export([session/2, begin_session/2, end_session/2, end_session/3, fence/2]).
 -export([forget_session/2]).
 -export([generation/0, era/2]).
--export([change/3, removal/2, writes/3, remove/2, check/2]).
+-export([change/3, change_latest/4, removal/2, writes/3, remove/2, check/2]).
 -export([sessions/1, some_owned/2, fold_owned/4, fold_names/3, fold_keys/4]).
 -export([find_keys/5, groups/2, count/1]).
 %% Where the records are
--export([find_here/3, remove_here/2, find_page_here/4, groups_here/3]).
+-export([find_here/4, remove_here/2, find_page_here/4, groups_here/3]).
 
 -export_type([table/0, session/0, key/0, ref/0, token/0, on_loss/0]).
 -export_type([generation/0]).
@@ -73,6 +73,8 @@
 
 -define(PREFIX, "todana_names.").
 -define(PAGE, 500).
+%% How long a guest waits for a seat.
+-define(SEAT_MS, 1_000).
 %% A token has 63 bits for decades: the others are seconds. An era may have more
 %% versions, since it has fewer in a second.
 -define(VERSION_BITS, 33).
@@ -122,11 +124,18 @@ on this node, or, on a guest, at its seat, in one message each way.
 """.
 -spec at(table(), module(), atom(), [term()]) -> dynamic().
 at(Table, Module, Function, Arguments) ->
+    at(Table, Module, Function, Arguments, todana_durable:timeout_ms()).
+
+-doc "The same within this time on a guest, if it only reads.".
+-spec at(table(), module(), atom(), [term()], pos_integer()) -> dynamic().
+at(Table, Module, Function, Arguments, TimeoutMs) ->
     case todana_guest:is_guest() of
         false ->
             apply(Module, Function, [Table | Arguments]);
         true ->
-            case todana_away:call(Module, Function, Table, Arguments) of
+            %% Without a seat, nothing is executed.
+            Times = {min(?SEAT_MS, TimeoutMs), TimeoutMs},
+            case todana_away:call(Module, Function, Table, Arguments, Times) of
                 {badarg, _, Cause} -> failure(Cause);
                 Result -> Result
             end
@@ -146,17 +155,26 @@ refresh(Table, Level, TimeoutMs) ->
 
 -doc "The record of a key, of the level `bounded`.".
 -spec find(table(), binary(), pos_integer()) -> found(dynamic()) | failure().
-find(Table, Key, TimeoutMs) ->
-    at(Table, ?MODULE, find_here, [Key, TimeoutMs]).
+find(Table, Key, TimeoutMs) -> find(Table, Key, bounded, TimeoutMs).
 
--doc "The same on this node.".
--spec find_here(table(), binary(), pos_integer()) ->
+-spec find(table(), binary(), todana:read_level(), pos_integer()) ->
     found(dynamic()) | failure().
-find_here(Table, Key, TimeoutMs) ->
+find(Table, Key, Level, TimeoutMs) ->
+    Arguments = [Key, Level, TimeoutMs],
+    decoded(at(Table, ?MODULE, find_here, Arguments, TimeoutMs)).
+
+-doc "Its bytes on this node.".
+-spec find_here(table(), binary(), todana:read_level(), pos_integer()) ->
+    found(binary()) | failure().
+find_here(Table, Key, Level, TimeoutMs) ->
     maybe
-        ok ?= refresh(Table, bounded, TimeoutMs),
-        read(Table, Key)
+        ok ?= refresh(Table, Level, TimeoutMs),
+        bytes_of(Table, Key)
     end.
+
+-spec decoded(found(binary()) | failure()) -> found(dynamic()) | failure().
+decoded({ok, Bytes, State}) -> {ok, binary_to_term(Bytes), State};
+decoded(NotFound) -> NotFound.
 
 -doc "The token of a name that was found.".
 -spec token(name_found()) -> token() | none.
@@ -309,13 +327,29 @@ the function is called again. The result is its own.
     Decide :: fun((found(dynamic())) ->
         {commit, [check()], [todana_commit:write()], Decided} | Decided).
 change(Table, Key, Decide) ->
+    Read = fun() -> read(Table, Key) end,
     DeadlineMs = now_ms() + todana_durable:timeout_ms(),
-    change(Table, Key, Decide, DeadlineMs, 1).
+    change(Table, Key, Read, Decide, DeadlineMs, 1).
 
--spec change(table(), key(), fun((found(dynamic())) -> term()), integer(),
-             pos_integer()) -> dynamic().
-change(Table, Key, Decide, DeadlineMs, Attempt) ->
-    case read(Table, Key) of
+-doc """
+The same by the newest record, also if another node has written it a moment ago.
+That is found out within this time.
+""".
+-spec change_latest(table(), key(), pos_integer(), Decide) ->
+    Decided | failure() when
+    Decide :: fun((found(dynamic())) ->
+        {commit, [check()], [todana_commit:write()], Decided} | Decided).
+change_latest(Table, Key, TimeoutMs, Decide) ->
+    Read = fun() -> find(Table, Key, linear, TimeoutMs) end,
+    DeadlineMs = now_ms() + todana_durable:timeout_ms(),
+    change(Table, Key, Read, Decide, DeadlineMs, 1).
+
+-spec change(
+    table(), key(), fun(() -> found(dynamic()) | failure()),
+    fun((found(dynamic())) -> term()), integer(), pos_integer()
+) -> dynamic().
+change(Table, Key, Read, Decide, DeadlineMs, Attempt) ->
+    case Read() of
         {error, _} = Failure ->
             Failure;
         Found ->
@@ -327,7 +361,8 @@ change(Table, Key, Decide, DeadlineMs, Attempt) ->
                         ok ->
                             Decided;
                         conflict ->
-                            again(Table, Key, Decide, DeadlineMs, Attempt);
+                            again(Table, Key, Read, Decide, DeadlineMs,
+                                  Attempt);
                         Failure ->
                             Failure
                     end;
@@ -336,13 +371,15 @@ change(Table, Key, Decide, DeadlineMs, Attempt) ->
             end
     end.
 
--spec again(table(), key(), fun((found(dynamic())) -> term()), integer(),
-            pos_integer()) -> dynamic().
-again(Table, Key, Decide, DeadlineMs, Attempt) ->
+-spec again(
+    table(), key(), fun(() -> found(dynamic()) | failure()),
+    fun((found(dynamic())) -> term()), integer(), pos_integer()
+) -> dynamic().
+again(Table, Key, Read, Decide, DeadlineMs, Attempt) ->
     case now_ms() < DeadlineMs of
         true ->
             ok = todana_commit:pause(Attempt),
-            change(Table, Key, Decide, DeadlineMs, Attempt + 1);
+            change(Table, Key, Read, Decide, DeadlineMs, Attempt + 1);
         false ->
             {error, unavailable}
     end.
@@ -459,9 +496,12 @@ bytes(Term) -> term_to_binary(Term, [deterministic, {minor_version, 2}]).
 
 -doc "The record of a key on this node.".
 -spec read(table(), binary()) -> found(dynamic()) | failure().
-read(Table, Key) ->
+read(Table, Key) -> decoded(bytes_of(Table, Key)).
+
+-spec bytes_of(table(), binary()) -> found(binary()) | failure().
+bytes_of(Table, Key) ->
     case todana_commit:read(Table, Key) of
-        {{ok, Bytes}, State, _Options} -> {ok, binary_to_term(Bytes), State};
+        {{ok, Bytes}, State, _Options} -> {ok, Bytes, State};
         {error, State} -> {none, State};
         {badarg, _, Cause} -> failure(Cause)
     end.
@@ -542,7 +582,8 @@ count(Table) -> fold_keys(fun(_Key, N) -> N + 1 end, 0, Table, ~"n").
     fun((key(), Acc) -> Acc), Acc, table(), binary(), pos_integer()
 ) -> Acc | failure().
 find_keys(Function, Acc, Table, Prefix, TimeoutMs) ->
-    case at(Table, ?MODULE, find_page_here, [Prefix, true, TimeoutMs]) of
+    Arguments = [Prefix, true, TimeoutMs],
+    case at(Table, ?MODULE, find_page_here, Arguments, TimeoutMs) of
         {error, _} = Failure ->
             Failure;
         {Keys, Next} ->
@@ -572,14 +613,16 @@ groups(Table, TimeoutMs) ->
 groups(Table, From, Groups) ->
     case at(Table, ?MODULE, groups_here, [From, ?PAGE]) of
         {error, _} = Failure -> Failure;
-        {Some, done} -> Some ++ Groups;
-        {Some, Next} -> groups(Table, Next, Some ++ Groups)
+        {Some, done} -> [binary_to_term(G) || G <- Some] ++ Groups;
+        {Some, Next} ->
+            All = [binary_to_term(G) || G <- Some] ++ Groups,
+            groups(Table, Next, All)
     end.
 
--doc "Some of them, on this node.".
+-doc "The bytes of some of them, on this node.".
 -spec groups_here(
     table(), {first, pos_integer()} | {next, binary()}, pos_integer()
-) -> {[Group :: term()], {next, binary()} | done} | failure().
+) -> {[Group :: binary()], {next, binary()} | done} | failure().
 groups_here(Table, {first, TimeoutMs}, Most) ->
     maybe
         ok ?= refresh(Table, bounded, TimeoutMs),
@@ -588,8 +631,8 @@ groups_here(Table, {first, TimeoutMs}, Most) ->
 groups_here(Table, {next, From}, Most) ->
     some_groups(Table, From, Most, []).
 
--spec some_groups(table(), binary(), non_neg_integer(), [term()]) ->
-    {[Group :: term()], {next, binary()} | done} | failure().
+-spec some_groups(table(), binary(), non_neg_integer(), [binary()]) ->
+    {[Group :: binary()], {next, binary()} | done} | failure().
 some_groups(_Table, From, 0, Groups) ->
     {Groups, {next, From}};
 some_groups(Table, From, Most, Groups) ->
@@ -598,8 +641,7 @@ some_groups(Table, From, Most, Groups) ->
         {[<<$g, Size:32, Group:Size/binary, _/binary>>], _} ->
             %% Behind all keys of the group: a session has 8 bytes.
             Last = <<$g, Size:32, Group:Size/binary, 16#ffffffffffffffffff:72>>,
-            All = [binary_to_term(Group) | Groups],
-            some_groups(Table, Last, Most - 1, All);
+            some_groups(Table, Last, Most - 1, [Group | Groups]);
         {badarg, _, Cause} ->
             failure(Cause);
         {[], {cursor, Next}} ->
