@@ -26,8 +26,9 @@
 -module(todana_scope_records).
 -moduledoc false.
 
--export([table/1, tables/0, open/1, open_known/1]).
--export([prefix/1, name_key/1, name_of/1, member_key/4, members_prefix/1]).
+-export([table/1, tables/0, known/0, open/1, open_known/1]).
+-export([prefix/1, name_key/1, name_key_of/1, name_of/1]).
+-export([member_key/4, members_prefix/1, members_prefix_of/1]).
 -export([member_prefix/3, member_of/1]).
 -export([refresh/2, refresh/3, read/2, token/1]).
 -export([session/2, begin_session/2, end_session/2, end_session/3, fence/2]).
@@ -36,6 +37,7 @@
 -export([change/3, removal/2, writes/3, remove/2, check/2]).
 -export([sessions/1, some_owned/2, fold_owned/4, fold_names/3, fold_keys/4]).
 -export([groups/1, count/1]).
+-export([keys_page/4, next_group/2]).
 
 -export_type([table/0, session/0, key/0, ref/0, token/0, on_loss/0]).
 -export_type([found/1, name_found/0, failure/0, check/0]).
@@ -87,6 +89,22 @@ tables() ->
      || <<?PREFIX, _/binary>> = Name <- todana_nif:durable_tables()
     ].
 
+-doc """
+The names of the scopes that the log of the cluster has, also at a guest. Those
+that this node knows: it may be behind.
+""".
+-spec known() -> [binary()] | failure().
+known() ->
+    Tables =
+        case todana_guest:is_guest() of
+            true -> todana_away:tables();
+            false -> todana_nif:durable_tables()
+        end,
+    case Tables of
+        {badarg, _, Cause} -> failure(Cause);
+        _ -> [Scope || <<?PREFIX, Scope/binary>> <- Tables]
+    end.
+
 -doc "Opens the table of a scope, and creates it if the log has none.".
 -spec open(table()) -> ok | {error, unavailable | differs}.
 open(Table) ->
@@ -106,9 +124,18 @@ open_known(Table) ->
         true ->
             ok;
         false ->
-            maybe
-                {ok, _} ?= todana_tables:open_kept(Table),
-                ok
+            Opened =
+                case todana_guest:is_guest() of
+                    true ->
+                        Options = todana_away:table(Table),
+                        todana_tables:open_away(Table, Options);
+                    false ->
+                        todana_tables:open_kept(Table)
+                end,
+            case Opened of
+                {ok, _} -> ok;
+                {error, _} = Failure -> Failure;
+                NotOpened -> {error, NotOpened}
             end
     end.
 
@@ -364,7 +391,11 @@ has(_Ref, _Found) -> false.
 
 -doc "The key of a name.".
 -spec name_key(Name :: term()) -> key().
-name_key(Name) -> <<$n, (bytes(Name))/binary>>.
+name_key(Name) -> name_key_of(bytes(Name)).
+
+-doc "The same of a name in the external format, as the records have it.".
+-spec name_key_of(binary()) -> key().
+name_key_of(Bytes) -> <<$n, Bytes/binary>>.
 
 -doc "The name of a key.".
 -spec name_of(key()) -> {name, Name :: term()} | none.
@@ -396,10 +427,13 @@ How the keys of members begin: of all groups, of one, or of one and a session.
 members_prefix(all) ->
     ~"g";
 members_prefix({group, Group}) ->
-    Bytes = bytes(Group),
-    <<$g, (byte_size(Bytes)):32, Bytes/binary>>;
+    members_prefix_of(bytes(Group));
 members_prefix({group, Group, Session}) ->
     <<(members_prefix({group, Group}))/binary, Session/binary>>.
+
+-doc "The same of a group in the external format, as the records have it.".
+-spec members_prefix_of(binary()) -> binary().
+members_prefix_of(Bytes) -> <<$g, (byte_size(Bytes)):32, Bytes/binary>>.
 
 -doc "The group and the process of a key.".
 -spec member_of(key()) -> {Group :: term(), pid()}.
@@ -500,22 +534,53 @@ count(Table) -> fold_keys(fun(_Key, N) -> N + 1 end, 0, Table, ~"n").
 
 -doc "The groups that have a member, by a step from each to the next one.".
 -spec groups(table()) -> [Group :: term()] | failure().
-groups(Table) -> groups(Table, ~"g", []).
+groups(Table) -> groups(Table, start, []).
 
--spec groups(table(), binary(), [term()]) -> [term()] | failure().
-groups(Table, From, Groups) ->
+-spec groups(table(), binary() | start, [term()]) -> [term()] | failure().
+groups(Table, Before, Groups) ->
+    case next_group(Table, Before) of
+        {group, Group} ->
+            groups(Table, Group, [binary_to_term(Group) | Groups]);
+        none ->
+            Groups;
+        Failure ->
+            Failure
+    end.
+
+-doc "The group behind one, in the external format, as the keys have it.".
+-spec next_group(table(), binary() | start) ->
+    {group, binary()} | none | failure().
+next_group(Table, start) -> next_key_of_group(Table, ~"g");
+next_group(Table, Group) -> next_key_of_group(Table, behind_group(Group)).
+
+-spec next_key_of_group(table(), binary()) ->
+    {group, binary()} | none | failure().
+next_key_of_group(Table, From) ->
     Options = #{limit => 1, keys_only => true},
     case todana_ranges:range(Table, {excluded, From}, ~"h", Options) of
         {[<<$g, Size:32, Group:Size/binary, _/binary>>], _} ->
-            %% Behind all keys of the group: a session has 8 bytes.
-            Last = <<$g, Size:32, Group:Size/binary, 16#ffffffffffffffffff:72>>,
-            groups(Table, Last, [binary_to_term(Group) | Groups]);
+            {group, Group};
         {badarg, _, Cause} ->
             failure(Cause);
         {[], {cursor, Next}} ->
-            groups(Table, Next, Groups);
+            next_key_of_group(Table, Next);
         {_, _} ->
-            Groups
+            none
+    end.
+
+%% Behind all keys of the group: a session has 8 bytes.
+-spec behind_group(binary()) -> binary().
+behind_group(Group) ->
+    <<(members_prefix_of(Group))/binary, 16#ffffffffffffffffff:72>>.
+
+-doc "Keys that begin with these bytes, behind one of them.".
+-spec keys_page(table(), binary(), start | {cursor, binary()}, pos_integer()) ->
+    {[key()], {cursor, binary()} | done} | failure().
+keys_page(Table, Prefix, Cursor, Limit) ->
+    Options = #{limit => Limit, cursor => Cursor, keys_only => true},
+    case todana_ranges:prefix(Table, Prefix, Options) of
+        {badarg, _, Cause} -> failure(Cause);
+        Page -> Page
     end.
 
 -spec fold(
