@@ -15,6 +15,7 @@
 %%     |  todana_scope_monitor, todana_claim_watcher_1..8
 %%     |                        names and groups of cluster scopes, with
 %%     |                        `data_dir'
+%%     |- todana_questions      answers RESP clients about names, with a server
 %%     |- todana_listener       the server, if an address is configured
 %%     |- todana_http           the port for monitors, with `listen_http'
 %%     |- todana_log_events     logs what the server counts
@@ -144,6 +145,10 @@ listener(#{listen_http := Http} = Options) ->
         Settings ->
             ok = todana_listener:configure(Settings),
             [
+                #{
+                    id => todana_questions,
+                    start => {todana_questions, start_link, []}
+                },
                 #{
                     id => todana_listener,
                     start => {todana_listener, start_link, []},

@@ -26,8 +26,9 @@
 -module(todana_scope_records).
 -moduledoc false.
 
--export([table/1, tables/0, open/1, open_known/1]).
--export([prefix/1, name_key/1, name_of/1, member_key/4, members_prefix/1]).
+-export([table/1, tables/0, known/0, open/1, open_known/1]).
+-export([prefix/1, name_key/1, name_key_of/1, name_of/1]).
+-export([member_key/4, members_prefix/1, members_prefix_of/1]).
 -export([member_prefix/3, member_of/1]).
 -export([at/4, at/5]).
 -export([refresh/2, refresh/3, read/2, find/3, token/1]).
@@ -37,6 +38,7 @@
 -export([change/3, change_latest/4, removal/2, writes/3, remove/2, check/2]).
 -export([sessions/1, some_owned/2, fold_owned/4, fold_names/3, fold_keys/4]).
 -export([find_keys/5, groups/2, count/1]).
+-export([keys_page/4, next_group/2]).
 %% Where the records are
 -export([find_here/4, remove_here/2, find_page_here/4, groups_here/3]).
 
@@ -93,6 +95,22 @@ tables() ->
      || <<?PREFIX, _/binary>> = Name <- todana_nif:durable_tables()
     ].
 
+-doc """
+The names of the scopes that the log of the cluster has, also at a guest. Those
+that this node knows: it may be behind.
+""".
+-spec known() -> [binary()] | failure().
+known() ->
+    Tables =
+        case todana_guest:is_guest() of
+            true -> todana_away:tables();
+            false -> todana_nif:durable_tables()
+        end,
+    case Tables of
+        {badarg, _, Cause} -> failure(Cause);
+        _ -> [Scope || <<?PREFIX, Scope/binary>> <- Tables]
+    end.
+
 -doc "Opens the table of a scope, and creates it if the log has none.".
 -spec open(table()) -> ok | {error, unavailable | differs}.
 open(Table) ->
@@ -112,9 +130,18 @@ open_known(Table) ->
         true ->
             ok;
         false ->
-            maybe
-                {ok, _} ?= todana_tables:open_kept(Table),
-                ok
+            Opened =
+                case todana_guest:is_guest() of
+                    true ->
+                        Options = todana_away:table(Table),
+                        todana_tables:open_away(Table, Options);
+                    false ->
+                        todana_tables:open_kept(Table)
+                end,
+            case Opened of
+                {ok, _} -> ok;
+                {error, _} = Failure -> Failure;
+                NotOpened -> {error, NotOpened}
             end
     end.
 
@@ -440,7 +467,11 @@ has(_Ref, _Found) -> false.
 
 -doc "The key of a name.".
 -spec name_key(Name :: term()) -> key().
-name_key(Name) -> <<$n, (bytes(Name))/binary>>.
+name_key(Name) -> name_key_of(bytes(Name)).
+
+-doc "The same of a name in the external format, as the records have it.".
+-spec name_key_of(binary()) -> key().
+name_key_of(Bytes) -> <<$n, Bytes/binary>>.
 
 -doc "The name of a key.".
 -spec name_of(key()) -> {name, Name :: term()} | none.
@@ -472,10 +503,13 @@ How the keys of members begin: of all groups, of one, or of one and a session.
 members_prefix(all) ->
     ~"g";
 members_prefix({group, Group}) ->
-    Bytes = bytes(Group),
-    <<$g, (byte_size(Bytes)):32, Bytes/binary>>;
+    members_prefix_of(bytes(Group));
 members_prefix({group, Group, Session}) ->
     <<(members_prefix({group, Group}))/binary, Session/binary>>.
+
+-doc "The same of a group in the external format, as the records have it.".
+-spec members_prefix_of(binary()) -> binary().
+members_prefix_of(Bytes) -> <<$g, (byte_size(Bytes)):32, Bytes/binary>>.
 
 -doc "The group and the process of a key.".
 -spec member_of(key()) -> {Group :: term(), pid()}.
@@ -626,28 +660,59 @@ groups(Table, From, Groups) ->
 groups_here(Table, {first, TimeoutMs}, Most) ->
     maybe
         ok ?= refresh(Table, bounded, TimeoutMs),
-        groups_here(Table, {next, ~"g"}, Most)
+        some_groups(Table, start, Most, [])
     end;
-groups_here(Table, {next, From}, Most) ->
-    some_groups(Table, From, Most, []).
+groups_here(Table, {next, Before}, Most) ->
+    some_groups(Table, Before, Most, []).
 
--spec some_groups(table(), binary(), non_neg_integer(), [binary()]) ->
+-spec some_groups(table(), binary() | start, non_neg_integer(), [binary()]) ->
     {[Group :: binary()], {next, binary()} | done} | failure().
-some_groups(_Table, From, 0, Groups) ->
-    {Groups, {next, From}};
-some_groups(Table, From, Most, Groups) ->
+some_groups(_Table, Before, 0, Groups) ->
+    {Groups, {next, Before}};
+some_groups(Table, Before, Most, Groups) ->
+    case next_group(Table, Before) of
+        {group, Group} ->
+            some_groups(Table, Group, Most - 1, [Group | Groups]);
+        none ->
+            {Groups, done};
+        Failure ->
+            Failure
+    end.
+
+-doc "The group behind one, in the external format, as the keys have it.".
+-spec next_group(table(), binary() | start) ->
+    {group, binary()} | none | failure().
+next_group(Table, start) -> next_key_of_group(Table, ~"g");
+next_group(Table, Group) -> next_key_of_group(Table, behind_group(Group)).
+
+-spec next_key_of_group(table(), binary()) ->
+    {group, binary()} | none | failure().
+next_key_of_group(Table, From) ->
     Options = #{limit => 1, keys_only => true},
     case todana_ranges:range(Table, {excluded, From}, ~"h", Options) of
         {[<<$g, Size:32, Group:Size/binary, _/binary>>], _} ->
-            %% Behind all keys of the group: a session has 8 bytes.
-            Last = <<$g, Size:32, Group:Size/binary, 16#ffffffffffffffffff:72>>,
-            some_groups(Table, Last, Most - 1, [Group | Groups]);
+            {group, Group};
         {badarg, _, Cause} ->
             failure(Cause);
         {[], {cursor, Next}} ->
-            some_groups(Table, Next, Most, Groups);
+            next_key_of_group(Table, Next);
         {_, _} ->
-            {Groups, done}
+            none
+    end.
+
+%% Behind all keys of the group: a session has 8 bytes.
+-spec behind_group(binary()) -> binary().
+behind_group(Group) ->
+    <<(members_prefix_of(Group))/binary, 16#ffffffffffffffffff:72>>.
+
+-doc "Keys that begin with these bytes, behind one of them.".
+-spec keys_page(table(), binary(), start | {cursor, binary()}, pos_integer()) ->
+    {[key()], {cursor, binary()} | done} | failure().
+keys_page(Table, Prefix, Cursor, Limit) ->
+    Options = #{limit => Limit, cursor => Cursor, keys_only => true},
+    case todana_ranges:prefix(Table, Prefix, Options) of
+        {badarg, _, Cause} -> failure(Cause);
+        Page -> Page
     end.
 
 -spec fold(

@@ -84,8 +84,9 @@ listeners() ->
             "protocol."))#{embedded => "off"},
         (row(G, listen_http, {addresses, auto}, "auto",
             "Addresses for monitors, by HTTP: `/metrics` for Prometheus, "
-            "`/healthz`, `/readyz` and `/status.json`. `auto` is "
-            "127.0.0.1:9379, or no address if that port is taken."))#{
+            "`/healthz`, `/readyz`, `/status.json`, `/names` and `/groups`. "
+            "`auto` is 127.0.0.1:9379, or no address if that port is "
+            "taken."))#{
             embedded => "off"
         },
         row(G, password_file, file, "off",

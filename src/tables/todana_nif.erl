@@ -61,6 +61,8 @@
     spread_take/0,
     spread_deliver/1,
     spread_dropped/1,
+    question_attach/1,
+    question_answer/2,
     persistence_attach/1,
     persistence_note/1,
     tables/0,
@@ -176,7 +178,8 @@
 -export_type([
     table/0, key/0, form/0, misuse/0, server/0, snapshot/0, bound/0, stored/0,
     range/0, listener/0, topology/0, topology_node/0,
-    cause/0, order/0, group/0, figures/0, command_figures/0, loop_figures/0
+    cause/0, order/0, group/0, figures/0, command_figures/0, loop_figures/0,
+    answer/0
 ]).
 
 -type table() :: atom() | reference().
@@ -267,6 +270,10 @@
     | {done, IsSnapshotDue :: boolean()}
     | {newer, Sentence :: binary()}
     | out_of_step.
+%% To a question of a client.
+-type answer() ::
+    none | non_neg_integer() | binary() | [answer()]
+    | {map, [{answer(), answer()}]} | {error, Text :: binary()}.
 -type verdict() :: ok | {damaged | newer | error, Sentence :: binary()}.
 
 -spec load() -> ok | {error, term()}.
@@ -495,6 +502,12 @@ spread_deliver(_) -> erlang:nif_error(not_loaded).
 
 -spec spread_dropped(binary()) -> ok.
 spread_dropped(_) -> erlang:nif_error(not_loaded).
+
+-spec question_attach(pid()) -> ok.
+question_attach(_) -> erlang:nif_error(not_loaded).
+
+-spec question_answer(non_neg_integer(), answer()) -> ok.
+question_answer(_, _) -> erlang:nif_error(not_loaded).
 
 -spec persistence_attach(pid()) ->
     {Done :: non_neg_integer(), Last :: non_neg_integer()}.

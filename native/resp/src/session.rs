@@ -7,6 +7,7 @@ use super::encoder::Encoder;
 use super::flow::Flow;
 use super::lookup;
 use super::monitor;
+use super::names;
 use super::parser::{Bounds, Parsed, Parser};
 use super::persistence;
 use super::request::Arguments;
@@ -155,6 +156,9 @@ fn next_of<H: Host>(unfinished: &Unfinished, database: usize, host: &H) -> Next 
         Unfinished::Saving(_) => Next::Wait { ms: persistence::POLL_MS },
         Unfinished::Waiting { until_ms, pause_ms, .. } => {
             Next::Wait { ms: persistence::wait_ms(until_ms, pause_ms, database, host) }
+        }
+        Unfinished::Asking { until_ms, is_asked } => {
+            Next::Wait { ms: names::wait_ms(until_ms, is_asked, host.now_ms()) }
         }
         Unfinished::Held { until_ms } => {
             Next::Wait { ms: monitor::held_ms(until_ms, host.now_ms()) }

@@ -59,6 +59,9 @@ pub(super) enum Unfinished {
     /// WAIT, until this time in milliseconds since the Unix epoch, or until enough other members
     /// have this entry.
     Waiting { until_ms: u64, index: u64, pause_ms: u64 },
+    /// A question to Erlang, until this time in milliseconds since the Unix epoch, and whether it
+    /// was asked.
+    Asking { until_ms: u64, is_asked: bool },
     /// A request that CLIENT PAUSE holds back until this time in milliseconds since the Unix epoch.
     Held { until_ms: u64 },
     /// A script or a transaction that waits for the turn of its connection.
@@ -85,6 +88,7 @@ impl Unfinished {
             Unfinished::Topics(listing) => listing.held_bytes(),
             Unfinished::Saving(_)
             | Unfinished::Waiting { .. }
+            | Unfinished::Asking { .. }
             | Unfinished::Held { .. }
             | Unfinished::Paused
             | Unfinished::Subscribing { .. }

@@ -14,6 +14,7 @@ use crate::memory::{self, ProcessUsage};
 use crate::node_log;
 use crate::password::Secret;
 use crate::poller::{self, Poller};
+use crate::questions::Questions;
 use crate::sending;
 use crate::shared::{LoopPart, Shared};
 use crate::start_error::StartError;
@@ -29,7 +30,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use todana_protocol::{CommandStats, ProtocolName, ServerInfo, Service};
-use todana_resp::Topic;
+use todana_resp::{Answer, Topic};
 
 /// With `select`, the number of descriptors that the process needs for other purposes than
 /// connections.
@@ -75,6 +76,7 @@ impl Server {
             connections_ceiling: ceiling,
             clients: Default::default(),
             waiters: Default::default(),
+            questions: Questions::new(wall_ms()),
             listeners: Listeners::new(Watching::new(
                 config.databases.clone(),
                 sending::observers(myself.clone()),
@@ -120,6 +122,16 @@ impl Server {
 
     fn threads(&self) -> std::sync::MutexGuard<'_, Vec<JoinHandle<()>>> {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers the question of this number, if its client still waits.
+    pub fn answer(&self, number: u64, answer: Answer) {
+        self.shared.answer(number, answer);
+    }
+
+    /// Answers all questions with an error: nobody else will.
+    pub fn fail_questions(&self, text: &str) {
+        self.shared.fail_questions(text);
     }
 
     /// The bound addresses, in the order of `Config::listeners`.
