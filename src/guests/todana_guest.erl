@@ -260,6 +260,7 @@ lost(Why, #state{seat = {Pid, Monitor}} = State) ->
     _ = erlang:send(Pid, {leave, self()}, [noconnect]),
     ok = persistent_term:put(?SEAT, none),
     ok = todana_nif:guest_lose_seat(),
+    ok = follow(whereis(todana_interest), none),
     ask(next(State#state{
         seat = none, leaderless_ms = none, since_ms = now_ms(),
         why = [atom_to_list(node(Pid)), ": ", Why]
@@ -306,6 +307,7 @@ asked(_Member, {ok, Welcome}, #state{log = Before} = State) ->
     ok = persistent_term:put(?SEAT, node(Pid)),
     %% Subscriptions follow.
     ok = follow(whereis(todana_away_events), node(Pid)),
+    ok = follow(whereis(todana_interest), node(Pid)),
     spoken(Facts, M, State#state{
         seat = {Pid, Monitor}, log = Log
     });
@@ -316,11 +318,11 @@ asked(Member, {_Error, Sentence}, State) ->
 asked(Member, _Exit, State) ->
     asked(Member, {error, "it does not answer"}, State).
 
--spec follow(pid() | undefined, node()) -> ok.
+-spec follow(pid() | undefined, node() | none) -> ok.
 follow(undefined, _Seat) ->
     ok;
-follow(Events, Seat) ->
-    Events ! {seat, Seat},
+follow(Process, Seat) ->
+    Process ! {seat, Seat},
     ok.
 
 %% The seat says what it is. A seat that serves nothing is none.

@@ -26,6 +26,7 @@ rustler::atoms! {
     todana_line,
     warning,
     todana_spread,
+    todana_interest,
     none,
     is_durable,
     submitted,

@@ -4,6 +4,7 @@ use super::{
     COMMANDS, Channels, Cluster, CommandNames, Configuration, ErrorCounts, Hold, KeyTracking,
     Operator, Published, Publishing, SlowLog, Topic, Topology, Tracking, interpreter,
 };
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex};
@@ -35,6 +36,8 @@ pub struct RespPart {
     pub tracked: Vec<Vec<u8>>,
     /// How often a message is refused for now before it is published.
     pub refusals: usize,
+    /// How often a client has to wait before all nodes know to what it subscribes.
+    pub announcing: Cell<usize>,
     /// Options.
     pub options: Mutex<Vec<(String, String)>>,
 }
@@ -48,6 +51,11 @@ impl Part for RespPart {
 impl Channels for FakeHost {
     fn subscriptions(&self) -> [usize; 3] {
         Topic::ALL.map(|topic| self.part.subscribed[topic as usize].len())
+    }
+    fn announce(&self, _topic: Topic, _names: &[&[u8]]) -> bool {
+        let left = self.part.announcing.get();
+        self.part.announcing.set(left.saturating_sub(1));
+        left == 0
     }
     fn subscribe(&mut self, topic: Topic, name: &[u8]) {
         self.part.subscribed[topic as usize].insert(name.into());

@@ -75,10 +75,10 @@ impl Server {
             connections_ceiling: ceiling,
             clients: Default::default(),
             waiters: Default::default(),
-            listeners: Listeners::new(Watching::new(
-                config.databases.clone(),
-                sending::observers(myself.clone()),
-            )),
+            listeners: Listeners::new(
+                Watching::new(config.databases.clone(), sending::observers(myself.clone())),
+                config.keeper.clone(),
+            ),
             loops: parts,
             balance: Balance::new(is_by_load(&config)),
             backend_name: ends[0].1.name(),
