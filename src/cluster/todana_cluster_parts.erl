@@ -49,7 +49,8 @@ of_node(Options) ->
         child(todana_spread, []),
         child(todana_membership, [Options]),
         child(todana_topology, [Options]),
-        child(todana_interest, [])
+        child(todana_interest, []),
+        child(todana_heartbeats, [])
     ].
 
 -spec child(module(), [term()]) -> supervisor:child_spec().

@@ -51,6 +51,8 @@
     since_ms :: integer(),
     %% Whether the clients know that there is none.
     is_shut = false :: boolean(),
+    %% Whether the members know that this node wants no heartbeats.
+    rests = false :: boolean(),
     %% Why the last member that was asked is no seat.
     why = "no member answers" :: unicode:chardata()
 }).
@@ -131,7 +133,9 @@ init([]) ->
     ok = persistent_term:put(?SEAT, none),
     ok = todana_nif:guest_attach(self()),
     ok = later(beat, ?BEAT_MS),
-    {ok, ask(#state{members = shuffled(members()), since_ms = now_ms()})}.
+    {ok, ask(rest(#state{
+        members = shuffled(members()), since_ms = now_ms()
+    }))}.
 
 %% So that the guests of a cluster have different seats.
 -spec shuffled([node()]) -> [node()].
@@ -172,13 +176,17 @@ handle_info(
     {noreply, asked(Member, Answer, State#state{asking = none})};
 handle_info(beat, State) ->
     ok = later(beat, ?BEAT_MS),
-    {noreply, connect(beat(State))};
+    {noreply, connect(beat(rest(State)))};
 handle_info(
     {'DOWN', Monitor, process, _, _}, #state{connecting = Monitor} = State
 ) ->
     {noreply, State#state{connecting = none}};
 handle_info(ask, State) ->
     {noreply, ask(State)};
+%% A member asks whether this node wants any.
+handle_info({heartbeats, Pid}, #state{rests = Rests} = State) ->
+    _ = Rests andalso erlang:send(Pid, {rests, self()}, [noconnect]),
+    {noreply, State};
 handle_info(_Message, State) ->
     {noreply, State}.
 
@@ -205,6 +213,18 @@ answer(Answers, Index, Full) ->
         ok -> ok;
         dirty -> todana_nif:guest_answer_dirty(Answers, Index, Full)
     end.
+
+%% Without aten nobody reads heartbeats (todana_heartbeats). Somebody else may
+%% start it in this node, whose Ra may be on members, too.
+-spec rest(#state{}) -> #state{}.
+rest(#state{rests = Rested} = State) ->
+    Rests = whereis(aten_sink) =:= undefined,
+    Word = case Rests of true -> rests; false -> beats end,
+    _ = [
+        erlang:send({todana_heartbeats, Node}, {Word, self()}, [noconnect])
+     || Rests =/= Rested, Node <- nodes()
+    ],
+    State#state{rests = Rests}.
 
 -spec beat(#state{}) -> #state{}.
 beat(#state{seat = {Pid, _}, since_ms = SinceMs} = State) ->
