@@ -9,7 +9,7 @@
 %%     |- todana_flight_1..8    choose the process that computes a missing key
 %%     |- todana_name_watcher_1..8  free the names of processes that end
 %%     |- todana_durable_sup    the log of durable databases, with `data_dir'
-%%     |- todana_guest, todana_away_events, todana_spread
+%%     |- todana_guest, todana_away_events, todana_spread, todana_interest
 %%     |                        the link to a member, with `no_replica'
 %%     |- todana_session_leader, todana_name_cache, todana_scope_session,
 %%     |  todana_scope_monitor, todana_claim_watcher_1..8
@@ -35,7 +35,7 @@
 -define(WOKEN, [
     todana_sweeper, todana_log_events, todana_disk, todana_status,
     todana_membership, todana_topology, todana_session_leader,
-    todana_scope_session
+    todana_scope_session, todana_interest
 ]).
 -define(WOKEN_OF_GROUP, [
     todana_group, todana_batcher, todana_clock, todana_read_index,
@@ -112,7 +112,9 @@ durable(Options) ->
 guest(#{no_replica := yes}) ->
     [
         #{id => Name, start => {Name, start_link, []}}
-     || Name <- [todana_guest, todana_away_events, todana_spread]
+     || Name <- [
+            todana_guest, todana_away_events, todana_spread, todana_interest
+        ]
     ];
 guest(_Options) ->
     [].

@@ -36,12 +36,14 @@
     names_without_a_seat_are_not_waited_for/1,
     a_process_that_ends_on_a_guest_frees_its_name_at_once/1,
     names_of_a_guest_that_ends_are_freed/1,
-    a_guest_whose_seat_ends_keeps_its_names/1
+    a_guest_whose_seat_ends_keeps_its_names/1,
+    a_guest_receives_no_heartbeats/1
 ]).
 %% Called in the guest
 -export([subscriber/2, owner/2, member/2, asked/1, successors/2]).
 -export([look_up/0]).
 -export([log_server/0, kill_seats/0, sources/0, load/1]).
+-export([received/0, sink/0]).
 
 -import(todana_peers, [
     guest/3, refused_guest/3, node/3, kill/1, signal/2, rpc/4, await/1,
@@ -80,7 +82,8 @@ all() ->
         names_without_a_seat_are_not_waited_for,
         a_process_that_ends_on_a_guest_frees_its_name_at_once,
         names_of_a_guest_that_ends_are_freed,
-        a_guest_whose_seat_ends_keeps_its_names
+        a_guest_whose_seat_ends_keeps_its_names,
+        a_guest_receives_no_heartbeats
     ].
 
 init_per_testcase(Case, Config) -> todana_peers:open(Case, Config).
@@ -780,6 +783,49 @@ a_guest_whose_seat_ends_keeps_its_names(Config) ->
     ?assertEqual({ok, Pid, Token}, names(Z, lookup_token, [{s, n}])),
     ?assertEqual([], changes(Z, Pid)).
 
+%% Those of aten, by which members notice that another one is gone.
+a_guest_receives_no_heartbeats(Config) ->
+    [A | _] = Members = cluster([a, b, c], Config),
+    Z = guest(z, A, []),
+    Resting = fun(Nodes) ->
+        [
+            await(fun() -> rpc(M, todana_heartbeats, resting, []) =:= Nodes end)
+         || M <- Members
+        ]
+    end,
+    Resting([Z]),
+    Before = rpc(Z, ?MODULE, received, []),
+    timer:sleep(3_000),
+    Messages = rpc(Z, ?MODULE, received, []) - Before,
+    ?assert(Messages < 45),
+    %% Members receive each other's, each once.
+    [
+        begin
+            ?assertEqual(undefined, rpc(M, erlang, whereis, [aten_emitter])),
+            await(fun() ->
+                Seen = rpc(M, aten_sink, get_failure_probabilities, []),
+                lists:sort(maps:keys(Seen)) =:= lists:sort(Members -- [M])
+            end)
+        end
+     || M <- Members
+    ],
+    %% Somebody starts aten in the guest.
+    Sink = rpc(Z, ?MODULE, sink, []),
+    Resting([]),
+    await(fun() ->
+        lists:sort(rpc(Z, gen_server, call, [Sink, all])) =:=
+            lists:sort(Members)
+    end),
+    true = rpc(Z, erlang, exit, [Sink, kill]),
+    Resting([Z]),
+    %% The process of a member is another one.
+    true = rpc(A, erlang, exit, [rpc(A, erlang, whereis, [todana_heartbeats]),
+                                 kill]),
+    await(fun() -> is_pid(rpc(A, erlang, whereis, [todana_heartbeats])) end),
+    Resting([Z]),
+    ok = rpc(Z, application, stop, [todana]),
+    Resting([]).
+
 %% ---------------------------------------------------------------- helpers ---
 
 %% Has the guest change its seat until it is this member.
@@ -808,6 +854,29 @@ kill_seats() ->
      || {_, Pid, _, _} <- supervisor:which_children(todana_seats)
     ],
     ok.
+
+%% Messages from all nodes.
+received() ->
+    lists:sum([
+        Count
+     || {_, Port} <- erlang:system_info(dist_ctrl),
+        {ok, [{recv_cnt, Count}]} <- [inet:getstat(Port, [recv_cnt])]
+    ]).
+
+%% In place of aten: keeps from which nodes heartbeats come.
+sink() ->
+    Pid = spawn(fun() -> sink(#{}) end),
+    true = register(aten_sink, Pid),
+    Pid.
+
+sink(Seen) ->
+    receive
+        {'$gen_cast', {hb, Node}} ->
+            sink(Seen#{Node => true});
+        {'$gen_call', From, all} ->
+            gen_server:reply(From, maps:keys(Seen)),
+            sink(Seen)
+    end.
 
 sources() ->
     {state, Subscriptions, _} = sys:get_state(todana_away_events),

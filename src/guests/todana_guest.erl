@@ -51,6 +51,8 @@
     since_ms :: integer(),
     %% Whether the clients know that there is none.
     is_shut = false :: boolean(),
+    %% Whether the members know that this node wants no heartbeats.
+    rests = false :: boolean(),
     %% Why the last member that was asked is no seat.
     why = "no member answers" :: unicode:chardata()
 }).
@@ -144,7 +146,9 @@ init([]) ->
     ok = persistent_term:put(?SEAT, none),
     ok = todana_nif:guest_attach(self()),
     ok = later(beat, ?BEAT_MS),
-    {ok, ask(#state{members = shuffled(members()), since_ms = now_ms()})}.
+    {ok, ask(rest(#state{
+        members = shuffled(members()), since_ms = now_ms()
+    }))}.
 
 %% So that the guests of a cluster have different seats.
 -spec shuffled([node()]) -> [node()].
@@ -185,13 +189,17 @@ handle_info(
     {noreply, asked(Member, Answer, State#state{asking = none})};
 handle_info(beat, State) ->
     ok = later(beat, ?BEAT_MS),
-    {noreply, connect(beat(State))};
+    {noreply, connect(beat(rest(State)))};
 handle_info(
     {'DOWN', Monitor, process, _, _}, #state{connecting = Monitor} = State
 ) ->
     {noreply, State#state{connecting = none}};
 handle_info(ask, State) ->
     {noreply, ask(State)};
+%% A member asks whether this node wants any.
+handle_info({heartbeats, Pid}, #state{rests = Rests} = State) ->
+    _ = Rests andalso erlang:send(Pid, {rests, self()}, [noconnect]),
+    {noreply, State};
 handle_info(_Message, State) ->
     {noreply, State}.
 
@@ -218,6 +226,18 @@ answer(Answers, Index, Full) ->
         ok -> ok;
         dirty -> todana_nif:guest_answer_dirty(Answers, Index, Full)
     end.
+
+%% Without aten nobody reads heartbeats (todana_heartbeats). Somebody else may
+%% start it in this node, whose Ra may be on members, too.
+-spec rest(#state{}) -> #state{}.
+rest(#state{rests = Rested} = State) ->
+    Rests = whereis(aten_sink) =:= undefined,
+    Word = case Rests of true -> rests; false -> beats end,
+    _ = [
+        erlang:send({todana_heartbeats, Node}, {Word, self()}, [noconnect])
+     || Rests =/= Rested, Node <- nodes()
+    ],
+    State#state{rests = Rests}.
 
 -spec beat(#state{}) -> #state{}.
 beat(#state{seat = {Pid, _}, since_ms = SinceMs} = State) ->
@@ -273,6 +293,7 @@ lost(Why, #state{seat = {Pid, Monitor}} = State) ->
     _ = erlang:send(Pid, {leave, self()}, [noconnect]),
     ok = persistent_term:put(?SEAT, none),
     ok = todana_nif:guest_lose_seat(),
+    ok = follow(whereis(todana_interest), none),
     ask(next(State#state{
         seat = none, leaderless_ms = none, since_ms = now_ms(),
         why = [atom_to_list(node(Pid)), ": ", Why]
@@ -319,6 +340,7 @@ asked(_Member, {ok, Welcome}, #state{log = Before} = State) ->
     ok = persistent_term:put(?SEAT, node(Pid)),
     %% Subscriptions follow.
     ok = follow(whereis(todana_away_events), node(Pid)),
+    ok = follow(whereis(todana_interest), node(Pid)),
     spoken(Facts, M, State#state{
         seat = {Pid, Monitor}, log = Log
     });
@@ -329,11 +351,11 @@ asked(Member, {_Error, Sentence}, State) ->
 asked(Member, _Exit, State) ->
     asked(Member, {error, "it does not answer"}, State).
 
--spec follow(pid() | undefined, node()) -> ok.
+-spec follow(pid() | undefined, node() | none) -> ok.
 follow(undefined, _Seat) ->
     ok;
-follow(Events, Seat) ->
-    Events ! {seat, Seat},
+follow(Process, Seat) ->
+    Process ! {seat, Seat},
     ok.
 
 %% The seat says what it is. A seat that serves nothing is none.

@@ -34,6 +34,7 @@ rustler::atoms! {
     groups,
     members,
     map,
+    todana_interest,
     none,
     is_durable,
     submitted,

@@ -35,6 +35,7 @@ mod durable;
 mod erts;
 mod figures;
 mod guest;
+mod interest;
 mod keeper;
 mod kept;
 mod key_state;

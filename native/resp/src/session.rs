@@ -149,10 +149,11 @@ fn next_of<H: Host>(unfinished: &Unfinished, database: usize, host: &H) -> Next 
     match *unfinished {
         Unfinished::Command(_)
         | Unfinished::Listing(_)
-        | Unfinished::Subscribing { .. }
+        | Unfinished::Subscribing { waits: false, .. }
         | Unfinished::Topics(_)
         | Unfinished::Publishing { is_full: false, .. } => Next::Yield,
         Unfinished::Publishing { is_full: true, .. } => Next::Wait { ms: channels::FULL_MS },
+        Unfinished::Subscribing { waits: true, .. } => Next::Wait { ms: channels::ANNOUNCING_MS },
         Unfinished::Saving(_) => Next::Wait { ms: persistence::POLL_MS },
         Unfinished::Waiting { until_ms, pause_ms, .. } => {
             Next::Wait { ms: persistence::wait_ms(until_ms, pause_ms, database, host) }

@@ -66,8 +66,9 @@ pub(super) enum Unfinished {
     Held { until_ms: u64 },
     /// A script or a transaction that waits for the turn of its connection.
     Paused,
-    /// SUBSCRIBE and its relatives, from this argument on; UNSUBSCRIBE from everything.
-    Subscribing { at: usize },
+    /// SUBSCRIBE and its relatives, from this argument on; UNSUBSCRIBE from everything. It may wait
+    /// until other nodes know of the next subscriptions.
+    Subscribing { at: usize, waits: bool },
     /// PUBLISH, and whether it waits for subscribers.
     Publishing { begun: Publishing, is_full: bool },
     /// PUBSUB CHANNELS.

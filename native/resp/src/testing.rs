@@ -5,6 +5,7 @@ use super::{
     KeyTracking, Operator, Page, Published, Publishing, Question, Questions, SlowLog, Topic,
     Topology, Tracking, interpreter,
 };
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex};
@@ -42,6 +43,8 @@ pub struct RespPart {
     pub questions_too_many: usize,
     /// The present question, and how often its answer was looked for.
     pub question: Option<(String, usize)>,
+    /// How often a client has to wait before all nodes know to what it subscribes.
+    pub announcing: Cell<usize>,
     /// Options.
     pub options: Mutex<Vec<(String, String)>>,
 }
@@ -55,6 +58,11 @@ impl Part for RespPart {
 impl Channels for FakeHost {
     fn subscriptions(&self) -> [usize; 3] {
         Topic::ALL.map(|topic| self.part.subscribed[topic as usize].len())
+    }
+    fn announce(&self, _topic: Topic, _names: &[&[u8]]) -> bool {
+        let left = self.part.announcing.get();
+        self.part.announcing.set(left.saturating_sub(1));
+        left == 0
     }
     fn subscribe(&mut self, topic: Topic, name: &[u8]) {
         self.part.subscribed[topic as usize].insert(name.into());

@@ -1,12 +1,14 @@
 //! What a connection listens to: its subscriptions, the keys that are tracked for it, and MONITOR.
 
 use crate::channels::{Channels, Subscriptions};
+use crate::keeper::Keeper;
 use crate::notices::Notices;
 use crate::operator::Operator;
 use crate::place::Place;
 use crate::tracking::{Tracker, TrackingTable};
 use crate::watching::Watching;
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use todana_command::cause::Writer;
 use todana_protocol::Client;
@@ -26,9 +28,9 @@ pub(crate) struct Listeners {
 }
 
 impl Listeners {
-    pub(crate) fn new(watching: Watching) -> Listeners {
+    pub(crate) fn new(watching: Watching, keeper: Option<Arc<dyn Keeper>>) -> Listeners {
         Listeners {
-            channels: Channels::default(),
+            channels: Channels::new(keeper),
             tracking: TrackingTable::default(),
             notices: Notices::default(),
             watching,

@@ -77,10 +77,10 @@ impl Server {
             clients: Default::default(),
             waiters: Default::default(),
             questions: Questions::new(wall_ms()),
-            listeners: Listeners::new(Watching::new(
-                config.databases.clone(),
-                sending::observers(myself.clone()),
-            )),
+            listeners: Listeners::new(
+                Watching::new(config.databases.clone(), sending::observers(myself.clone())),
+                config.keeper.clone(),
+            ),
             loops: parts,
             balance: Balance::new(is_by_load(&config)),
             backend_name: ends[0].1.name(),
