@@ -84,8 +84,8 @@ CHANGES = {
     ),
     # A registration is executed after its session has ended, so nobody removes it.
     "the session of a registration": Change(
-        "names/todana_claims",
-        (("        All = [todana_scope_records:check(Session, Live) | Checks],\n", "        All = [Check || Live =/= none, Check <- Checks],\n"),),
+        "names/todana_claim_writes",
+        (("            {commit, [OfSession | Checks], ", "            {commit, [Check || OfSession =/= none, Check <- Checks], "),),
         ("isolate_and_kill",),
         NAMES,
     ),
@@ -98,14 +98,14 @@ CHANGES = {
     ),
     # A name that was freed at another node is refused.
     "the question before a refusal": Change(
-        "names/todana_cluster_names",
-        (("                ok -> Submit();\n                Failure -> Failure\n", "                ok -> no;\n                Failure -> Failure\n"),),
+        "names/todana_claim_writes",
+        (("        {no, _} ->\n            maybe\n", "        {no, _} when Claims =:= [] ->\n            maybe\n"),),
         ("delay", "lose"),
         NAMES,
     ),
     # A node finds a process of its own that has ended.
     "the look at the owner": Change(
-        "names/todana_cluster_names",
+        "names/todana_watchers",
         (("has_ended(Pid) -> node(Pid) =:= node() andalso not is_process_alive(Pid).\n", "has_ended(Pid) -> node(Pid) =:= none.\n"),),
         ("slow_disks", "delay"),
         NAMES,
