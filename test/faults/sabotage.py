@@ -27,6 +27,7 @@ class Change(NamedTuple):
 
 
 NAMES = ("names",)
+IS_VALID = "        erlang:monotonic_time(millisecond) < atomics:get(Numbers, ?UNTIL).\n"
 CHANGES = {
     # A batch that is sent again looks like another node's, so the group applies it again.
     "de-duplication": Change(
@@ -115,6 +116,13 @@ CHANGES = {
         "names/todana_scope_session",
         (("    case todana_group_members:join_again(Shared, Claim) of\n", "    case hd([ok, Shared, Claim]) of\n"),),
         ("freeze_for_long",),
+        NAMES,
+    ),
+    # Copies of names and groups are used as long as nothing is known of a change.
+    "the time of a copy": Change(
+        "names/todana_name_cache",
+        ((IS_VALID, "        none_ms() < atomics:get(Numbers, ?UNTIL).\n"),),
+        ("isolate", "isolate_for_long", "isolate_all"),
         NAMES,
     ),
 }
