@@ -125,6 +125,63 @@ CHANGES = {
         ("isolate", "isolate_for_long", "isolate_all"),
         NAMES,
     ),
+    "the time of a copy on a guest": Change(
+        "names/todana_name_cache",
+        ((IS_VALID, """        (erlang:monotonic_time(millisecond) < atomics:get(Numbers, ?UNTIL)
+            orelse todana_guest:is_guest()
+                andalso none_ms() < atomics:get(Numbers, ?UNTIL)).
+"""),),
+        ("isolate_guest",),
+        NAMES,
+    ),
+    # The seat of a guest writes what was submitted before the session was fenced, and may be taken back by now.
+    "the basis of a registration": Change(
+        "names/todana_claim_writes",
+        (
+            ("        {ok, Basis} -> ok;\n        {ok, Now} -> {other, Now};\n", "        {ok, _Now} when Basis =/= none -> ok;\n"),
+            ("            {commit, [OfSession | Checks], ", "            {commit, [Check || OfSession =/= none, Check <- Checks], "),
+        ),
+        ("freeze_seat", "change_seats"),
+        NAMES,
+    ),
+    # The next seat of a guest may be behind what its clients have seen.
+    "the index that a guest has seen": Change(
+        "guests/todana_guest",
+        (("    Seen = {State#state.log, todana_nif:guest_index()},\n", "    Seen = {State#state.log, 0 * todana_nif:guest_index()},\n"),),
+        ("seat_behind",),
+    ),
+    # What clients of a guest have submitted goes to the next seat again, though the one before may have executed it.
+    "one seat for each write": Change(
+        "guests/todana_guest",
+        (
+            ("            Pid ! {todana_parcel, Parcel},\n            send(State);\n", """            Pid ! {todana_parcel, Parcel},
+            Before = case get(sent) of undefined -> []; Sent -> Sent end,
+            _ = put(sent, lists:sublist([Parcel | Before], 4)),
+            send(State);
+"""),
+            ("    Monitor = monitor(process, Pid),\n    _ = Log =/= Before ", """    Monitor = monitor(process, Pid),
+    _ = [Pid ! {todana_parcel, P} || Sent <- [get(sent)], Sent =/= undefined, P <- lists:reverse(Sent)],
+    _ = Log =/= Before """),
+        ),
+        ("cut_from_seat", "freeze_seat", "change_seats"),
+    ),
+    # The same for calls of the Erlang API.
+    "one seat for each call": Change(
+        "guests/todana_away",
+        (("                lost when Kind =:= write ->\n                    {error, unknown};\n", ""),),
+        ("cut_from_seat", "freeze_seat", "change_seats"),
+    ),
+    # A guest says that a write was executed, when its seat is lost.
+    "the unknown outcome of a call": Change(
+        "guests/todana_away",
+        (("                lost when Kind =:= write ->\n                    {error, unknown};\n", """                lost when Kind =:= write ->
+                    case Question of
+                        [_, Put | _] when Put =:= put; Put =:= put_many -> ok;
+                        _ -> {error, unknown}
+                    end;
+"""),),
+        ("cut_from_seat", "freeze_seat", "change_seats"),
+    ),
 }
 
 
