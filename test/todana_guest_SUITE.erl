@@ -23,6 +23,7 @@
     a_seat_that_hangs_stops_no_other_client/1,
     a_call_goes_on_at_another_seat/1,
     members_stop_one_after_the_other/1,
+    a_call_on_its_way_is_no_misuse_when_its_guest_stops/1,
     a_failed_start_leaves_no_guest/1,
     subscriptions_follow_the_seat/1,
     many_long_replies_are_limited/1,
@@ -42,8 +43,8 @@
 %% Called in the guest
 -export([subscriber/2, owner/2, member/2, asked/1, successors/2]).
 -export([look_up/0]).
--export([log_server/0, kill_seats/0, sources/0, load/1]).
 -export([received/0, sink/0]).
+-export([log_server/0, kill_seats/0, sources/0, load/1, held/0]).
 
 -import(todana_peers, [
     guest/3, refused_guest/3, node/3, kill/1, signal/2, rpc/4, await/1,
@@ -69,6 +70,7 @@ all() ->
         a_seat_that_hangs_stops_no_other_client,
         a_call_goes_on_at_another_seat,
         members_stop_one_after_the_other,
+        a_call_on_its_way_is_no_misuse_when_its_guest_stops,
         a_failed_start_leaves_no_guest,
         subscriptions_follow_the_seat,
         many_long_replies_are_limited,
@@ -501,6 +503,23 @@ members_stop_one_after_the_other(Config) ->
      || M <- Members
     ].
 
+a_call_on_its_way_is_no_misuse_when_its_guest_stops(Config) ->
+    [A] = cluster([a], Config),
+    Z = guest(z, A, []),
+    {Pid, Monitor} = spawn_monitor(fun() ->
+        exit({result, rpc(Z, todana_away, ask, [?MODULE, held, none, []])})
+    end),
+    await(fun() -> rpc(A, erlang, whereis, [held]) =/= undefined end),
+    ok = rpc(Z, todana_guest, leave, []),
+    go = rpc(A, erlang, send, [held, go]),
+    receive
+        %% The guest may have given up the answer before it came.
+        {'DOWN', Monitor, process, Pid, Ended} ->
+            ?assert(lists:member(Ended, [
+                {result, executed}, {result, {badarg, 0, unavailable}}
+            ]), Ended)
+    end.
+
 a_failed_start_leaves_no_guest(Config) ->
     [A | _] = cluster([a], Config),
     {ok, Socket} = gen_tcp:listen(0, [{ip, {127, 0, 0, 1}}]),
@@ -837,6 +856,13 @@ seat_is(Guest, Member) ->
             Other -> rpc(Other, ?MODULE, kill_seats, []) =:= none
         end
     end).
+
+%% Executed at the seat, which answers when the test wants it.
+held() ->
+    true = register(held, self()),
+    receive
+        go -> executed
+    end.
 
 %% Ra's server in this node.
 log_server() ->

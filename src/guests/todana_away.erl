@@ -112,13 +112,12 @@ at_seat(Kind, Question, {SeatMs, DeadlineMs} = Deadlines) ->
             receive after ?PAUSE_MS -> ok end,
             at_seat(Kind, Question, Deadlines);
         Seat ->
-            Seen = todana_nif:guest_index(),
             Request = erpc:send_request(
-                Seat, ?MODULE, serve, Question ++ [Seen]
+                Seat, ?MODULE, serve, Question ++ [seen()]
             ),
             case answer(Seat, Request, DeadlineMs) of
                 {Index, Result} ->
-                    ok = todana_nif:guest_note_index(Index),
+                    ok = note(Index),
                     Result;
                 lost when Kind =:= write ->
                     {error, unknown};
@@ -126,6 +125,24 @@ at_seat(Kind, Question, {SeatMs, DeadlineMs} = Deadlines) ->
                     receive after ?PAUSE_MS -> ok end,
                     at_seat(Kind, Question, Deadlines)
             end
+    end.
+
+%% While the application stops, this node is no guest any more. A call that is
+%% on its way is executed nevertheless, and no misuse.
+-spec seen() -> non_neg_integer().
+seen() ->
+    try
+        todana_nif:guest_index()
+    catch
+        error:badarg -> 0
+    end.
+
+-spec note(non_neg_integer()) -> ok.
+note(Index) ->
+    try
+        todana_nif:guest_note_index(Index)
+    catch
+        error:badarg -> ok
     end.
 
 %% One that hangs answers no more, and the node has another seat soon.
