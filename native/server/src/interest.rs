@@ -203,7 +203,14 @@ impl Interest {
         let Some(wanted) = own.items.get_mut(&key) else { return };
         wanted.holders = wanted.holders.saturating_sub(1);
         wanted.last_ms = now_ms;
-        if wanted.holders == 0 {
+        if wanted.holders > 0 {
+            return;
+        }
+        if own.is_everything {
+            // It is in no announcement, and may be long.
+            own.items.remove(&key);
+            own.patterns -= usize::from(matches!(key, Key::Pattern(_)));
+        } else {
             own.unheld.push_back((key, now_ms));
         }
     }
