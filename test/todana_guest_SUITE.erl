@@ -756,7 +756,7 @@ names_without_a_seat_are_not_waited_for(Config) ->
     ?assertEqual(ok, rpc(Z, todana_health, ready, [])),
     [ok = kill(Member) || Member <- Members],
     await(fun() ->
-        maps:get(state, todana(Z, info, [])) =:= failed
+        maps:get(state, todana(Z, info, [])) =:= recovering
     end),
     {error, Sentence} = rpc(Z, todana_health, ready, []),
     has(Sentence, "no member"),
