@@ -229,6 +229,10 @@ bad_requests_are_refused(Config) ->
         ]
     ],
     {200, _} = get(A, "/names/services?cursor=AAAA"),
+    Long = #{cursor => binary:copy(~"A", 100_000), count => 10},
+    ?assertEqual(
+        {ok, [], done}, rpc(A, todana_scope_reads, groups, [~"services", Long])
+    ),
     [
         ?assertMatch({error, <<"ERR ", _/binary>>}, ask(A, Words))
      || Words <- [

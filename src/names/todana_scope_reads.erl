@@ -302,13 +302,15 @@ group_page(Table, Cursor, Count, Bytes, Groups) ->
             group_page(Table, Group, Count - 1, Left, All);
         none ->
             {ok, lists:reverse(Groups), done};
+        %% A cursor that no page has.
+        {error, too_large} ->
+            {ok, lists:reverse(Groups), done};
         {error, _} ->
             {error, unavailable}
     end.
 
 -doc "A page of the members of a group, each as often as it has joined.".
--spec members(scope(), binary(), page()) ->
-    {ok, named() | unknown, paged(pid())} | problem().
+-spec members(scope(), binary(), page()) -> paged(pid()) | problem().
 members(Scope, Text, Page) ->
     with_key(Text, fun(Group) ->
         with_cursor(Page, fun(Cursor) ->
@@ -321,21 +323,13 @@ members(Scope, Text, Page) ->
                             pages(Table, Prefix, Page, Cursor, fun(Rest) ->
                                 member(<<Prefix/binary, Rest/binary>>)
                             end),
-                        {ok, group_name(Group), Paged}
+                        Paged
                     end;
                 ({local, _Table}) ->
                     {error, no_groups}
             end)
         end)
     end).
-
-%% That of a group which nobody has joined may have atoms that no node knows.
--spec group_name(binary()) -> named() | unknown.
-group_name(Group) ->
-    case known_term(Group) of
-        {ok, _} -> named(Group);
-        none -> unknown
-    end.
 
 -spec member(todana_scope_records:key()) -> {ok, pid()} | none.
 member(Key) ->
