@@ -121,10 +121,10 @@ fn in_line(server: &Server, kept: &Kept, count: usize) -> (Vec<Peer>, Vec<Peer>)
 #[test]
 fn questions_beyond_the_bound_are_asked_in_the_order_of_their_arrival() {
     let (server, kept) = start();
-    let (mut asked, mut waiting) = in_line(&server, &kept, 100);
-    for at in 0..164 {
+    let (mut asked, mut waiting) = in_line(&server, &kept, 20);
+    for at in 0..84 {
         // The client behind the answered ones is the next, and no other one.
-        let numbers = kept.numbers((64 + at).min(164));
+        let numbers = kept.numbers((64 + at).min(84));
         server.answer(numbers[at], Answer::Number(at as u64));
         let peer = if at < 64 { None } else { waiting.get_mut(at - 64) };
         if let Some(peer) = peer {
