@@ -10,16 +10,22 @@
     names_come_in_pages/1,
     groups_come_in_pages/1,
     long_names_end_a_page_early/1,
+    every_name_is_passed/1,
+    pages_begin_at_their_cursors/1,
     terms_without_text_have_bytes/1,
     local_scopes_are_read_at_their_node/1,
     bad_requests_are_refused/1,
     every_node_reads_every_scope/1,
+    a_page_of_a_guest_is_one_question/1,
     a_node_that_is_cut_off_says_so/1,
+    a_node_that_loads_its_records_says_so/1,
+    a_client_that_sends_no_more_gets_its_answer/1,
     a_question_that_hangs_stops_no_client/1,
     a_node_in_memory_has_local_scopes/1
 ]).
 %% Called in the peer nodes
 -export([register/2, join/3, without_answers/0, with_answers/0, atoms/0]).
+-export([count_calls/1, counted/1, close_gate/0, open_gate/0, refreshed/0]).
 
 -import(todana_sockets, [connect/2]).
 -import(todana_peers, [guest/3, node/3, kill/1, rpc/4, await/1]).
@@ -32,11 +38,16 @@ all() ->
         names_come_in_pages,
         groups_come_in_pages,
         long_names_end_a_page_early,
+        every_name_is_passed,
+        pages_begin_at_their_cursors,
         terms_without_text_have_bytes,
         local_scopes_are_read_at_their_node,
         bad_requests_are_refused,
         every_node_reads_every_scope,
+        a_page_of_a_guest_is_one_question,
         a_node_that_is_cut_off_says_so,
+        a_node_that_loads_its_records_says_so,
+        a_client_that_sends_no_more_gets_its_answer,
         a_question_that_hangs_stops_no_client,
         a_node_in_memory_has_local_scopes
     ].
@@ -152,6 +163,90 @@ long_names_end_a_page_early(Config) ->
     %% What a page has is the name of a process.
     [[Last | _] | _] = All,
     ?assertMatch([_ | _], ask(A, ["TODANA.WHEREIS", "services", Last])).
+
+%% Also the longest ones, by pages of one.
+every_name_is_passed(Config) ->
+    A = alone(Config),
+    Of = fun(Longest) ->
+        [lists:concat(["<<", N, ":", 8 * Bytes, ">>"])
+         || N <- [1, 2, 3], Bytes <- [1, 9_000, Longest]]
+    end,
+    Names = Of(65_520),
+    Cluster = [{N, call(A, register, [N, #{}])} || N <- Names],
+    [] = [N || {N, {_, Registered}} <- Cluster, no =:= Registered],
+    %% No longer one can be registered.
+    ?assertMatch({_, {error, too_large}},
+                 call(A, register, ["<<1:524168>>", #{}])),
+    [_ = call(A, join, [Group, 1, 1]) || Group <- Of(65_400)],
+    ok = names(A, start_scope, [here, local]),
+    Keeper = whereis_at(A, todana_sup),
+    Long = [<<N, 0:(8 * Bytes)>> || N <- [1, 2, 3], Bytes <- [9, 400_000]],
+    [yes = names(A, register_name, [{here, Name}, Keeper]) || Name <- Long],
+    [
+        begin
+            ByResp = resp_pages(A, Words, 1),
+            ?assertEqual(Count, length(lists:usort(ByResp))),
+            ?assertEqual(Count, length(ByResp)),
+            Http = fun(Query) ->
+                {200, #{Key := Items, ~"cursor" := Cursor}} =
+                    get(A, [Path, Query]),
+                {Items, Cursor}
+            end,
+            ByHttp = http_pages(Http, 1),
+            ?assertEqual(Count, length(lists:usort(ByHttp))),
+            ?assertEqual(Count, length(ByHttp))
+        end
+     || {Words, Path, Key, Count} <- [
+            {["TODANA.NAMES", "services"], "/names/services", ~"names",
+                length(Names)},
+            {["TODANA.GROUPS", "services"], "/groups/services", ~"groups",
+                length(Names)},
+            {["TODANA.NAMES", "here"], "/names/here", ~"names", length(Long)}
+        ]
+    ].
+
+%% A walk of a local scope looks at each name a few times, however many pages
+%% there are, and passes the names of other scopes.
+pages_begin_at_their_cursors(Config) ->
+    A = alone(Config),
+    Keeper = whereis_at(A, todana_sup),
+    [ok = names(A, start_scope, [Scope, local]) || Scope <- [here, there]],
+    [
+        yes = names(A, register_name, [{Scope, N}, Keeper])
+     || {Scope, Count} <- [{there, 2_000}, {here, 500}, {there, 2_500}],
+        N <- lists:seq(Count - 499, Count)
+    ],
+    Watchers = rpc(A, todana_name_watcher, watchers, []),
+    ok = rpc(A, lists, foreach, [fun sys:get_state/1, Watchers]),
+    Looks = [{todana_name_scopes, owner, 2}, {todana_name_scopes, fold, 3}],
+    ok = call(A, count_calls, [Looks]),
+    All = resp_pages(A, ["TODANA.NAMES", "here"], 5),
+    ?assertEqual(500, length(lists:usort(All))),
+    ?assertEqual(500, length(All)),
+    [Owner, Fold] = call(A, counted, [Looks]),
+    ?assert(Owner < 1_000, Owner),
+    ?assertEqual(0, Fold),
+    %% A name that is removed is on no page any more, and the walk goes on.
+    {200, #{~"names" := [#{~"name" := First}], ~"cursor" := Cursor}} =
+        get(A, "/names/here?limit=1"),
+    ok = names(A, unregister_name, [{here, binary_to_integer(First)}]),
+    {200, #{~"names" := Rest, ~"cursor" := null}} =
+        get(A, ["/names/here?limit=1000&cursor=", Cursor]),
+    ?assertEqual(499, length(Rest)),
+    ?assertMatch({400, _}, get(A, "/names/here?cursor=AAAA")),
+    [
+        ?assertMatch({400, _}, get(A, ["/names/here?cursor=", base64:encode(
+            term_to_binary(Term), #{mode => urlsafe, padding => false}
+        )]))
+     || Term <- [
+            {0, 0, 0}, {9, 0, 0}, {1, a, 0}, {1, 0, a}, {1, 0}, [],
+            {1, 0, binary:copy(~"a", 2_000)}
+        ]
+    ],
+    %% Nobody has the lists of names at this moment.
+    [ok = rpc(A, sys, suspend, [Watcher]) || Watcher <- Watchers],
+    ?assertMatch({503, <<"this node cannot read", _/binary>>},
+                 get(A, "/names/here")).
 
 terms_without_text_have_bytes(Config) ->
     A = alone(Config),
@@ -316,6 +411,40 @@ every_node_reads_every_scope(Config) ->
      || N <- [Z | Members]
     ].
 
+a_page_of_a_guest_is_one_question(Config) ->
+    [A | _] = Members = cluster(Config),
+    Z = guest(z, A, ?LISTEN),
+    ok = names(A, start_scope, [services, cluster]),
+    [{_, {yes, _}} = call(A, register, [integer_to_list(N), #{}])
+     || N <- lists:seq(1, 50)],
+    _ = call(A, join, ["all", 50, 1]),
+    Requests = [
+        ["TODANA.SCOPES"], ["TODANA.NAMES", "services"],
+        ["TODANA.GROUPS", "services"], ["TODANA.MEMBERS", "services", "all"],
+        ["TODANA.WHEREIS", "services", "7"], ["TODANA.NAMES", "none"]
+    ],
+    await(fun() ->
+        [_, Names] = ask(Z, ["TODANA.NAMES", "services"]),
+        length(Names) =:= 50
+    end),
+    AtSeat = [{todana_scope_pages, here, 1}],
+    AtGuest = [
+        {todana_scope_pages, here, 1}, {todana_scope_records, read, 2},
+        {todana_ranges, native, 6}
+    ],
+    [
+        begin
+            [ok = call(N, count_calls, [AtSeat]) || N <- Members],
+            ok = call(Z, count_calls, [AtGuest]),
+            _ = ask(Z, Words),
+            Questions = [call(N, counted, [AtSeat]) || N <- Members],
+            Sum = lists:sum(lists:append(Questions)),
+            ?assertEqual({Words, 1}, {Words, Sum}),
+            ?assertEqual([0, 0, 0], call(Z, counted, [AtGuest]))
+        end
+     || Words <- Requests
+    ].
+
 %% It never says that there is no such name.
 a_node_that_is_cut_off_says_so(Config) ->
     [A, B, C] = cluster(Config),
@@ -355,6 +484,69 @@ a_node_that_is_cut_off_says_so(Config) ->
             "/groups/services", "/groups/services?group=x"
         ]
     ].
+
+%% While a snapshot is being loaded, and if that begins while a read waits for
+%% the leader.
+a_node_that_loads_its_records_says_so(Config) ->
+    [A, B, C] = cluster(Config),
+    ok = names(A, start_scope, [services, cluster]),
+    {_, {yes, _}} = call(A, register, ["here", #{}]),
+    ?assertMatch([_ | _], ask(A, ["TODANA.WHEREIS", "services", "here"])),
+    ok = call(A, close_gate, []),
+    Requests = [
+        ["TODANA.SCOPES"], ["TODANA.WHEREIS", "services", "here"],
+        ["TODANA.WHEREIS", "none", "here"], ["TODANA.NAMES", "services"],
+        ["TODANA.GROUPS", "services"], ["TODANA.MEMBERS", "services", "x"]
+    ],
+    Loading = ~"this node cannot read its records now: try again",
+    Error = {error, <<"LOADING ", Loading/binary>>},
+    [?assertEqual({Words, Error}, {Words, ask(A, Words)}) || Words <- Requests],
+    [
+        ?assertEqual({503, <<Loading/binary, "\n">>}, get(A, Path))
+     || Path <- ["/names", "/names/none", "/names/services?name=here"]
+    ],
+    ok = call(A, open_gate, []),
+    [ok = kill(N) || N <- [B, C]],
+    await(fun() -> is_down(ask(A, ["TODANA.SCOPES"])) end),
+    [
+        begin
+            Waits = connect(A, resp),
+            ok = gen_tcp:send(Waits, request(Words)),
+            timer:sleep(200),
+            ok = call(A, close_gate, []),
+            Reply = reply(Waits),
+            %% If this was slow, nobody waited any more.
+            ?assert(Reply =:= Error orelse is_down(Reply), {Words, Reply}),
+            ok = gen_tcp:close(Waits),
+            ok = call(A, open_gate, [])
+        end
+     || Words <- Requests
+    ],
+    %% So does a read of Erlang.
+    {Reader, Monitor} = spawn_monitor(fun() ->
+        exit({read, call(A, refreshed, [])})
+    end),
+    timer:sleep(200),
+    ok = call(A, close_gate, []),
+    receive
+        {'DOWN', Monitor, process, Reader, Reason} ->
+            ?assertEqual({read, recovering}, Reason)
+    end.
+
+%% As `printf ... | nc' does.
+a_client_that_sends_no_more_gets_its_answer(Config) ->
+    A = alone(Config),
+    {_, {yes, _}} = call(A, register, ["here", #{}]),
+    ok = rpc(A, sys, suspend, [todana_questions]),
+    Socket = connect(A, resp),
+    Words = ["TODANA.WHEREIS", "services", "here"],
+    ok = gen_tcp:send(Socket, [request(Words), request(["TODANA.SCOPES"])]),
+    ok = gen_tcp:shutdown(Socket, write),
+    [?assertEqual(~"PONG", ask(A, ["PING"])) || _ <- lists:seq(1, 20)],
+    ok = rpc(A, sys, resume, [todana_questions]),
+    ?assertMatch([~"node" | _], reply(Socket)),
+    ?assertEqual([~"services", ~"cluster"], reply(Socket)),
+    ?assertEqual({error, closed}, gen_tcp:recv(Socket, 0, 60_000)).
 
 a_question_that_hangs_stops_no_client(Config) ->
     A = alone(Config),
@@ -545,3 +737,38 @@ with_answers() ->
     todana_peers:await(fun() -> is_pid(whereis(todana_questions)) end).
 
 atoms() -> erlang:system_info(atom_count).
+
+count_calls(Functions) ->
+    lists:foreach(
+        fun({Module, _, _} = F) ->
+            {module, Module} = code:ensure_loaded(Module),
+            1 = erlang:trace_pattern(F, true, [call_count]),
+            1 = erlang:trace_pattern(F, restart, [call_count])
+        end,
+        Functions
+    ).
+
+counted(Functions) ->
+    [
+        begin
+            {call_count, Count} = erlang:trace_info(F, call_count),
+            Count
+        end
+     || F <- Functions
+    ].
+
+refreshed() ->
+    try
+        todana:refresh('todana_names.services', bounded)
+    catch
+        error:Reason -> Reason
+    end.
+
+%% As a load of a snapshot does. Nobody opens it.
+close_gate() ->
+    ok = sys:suspend(todana_group),
+    todana_nif:group_gate(0, closed, ~"a test", todana_nif:group_load(0)).
+
+open_gate() ->
+    ok = sys:resume(todana_group),
+    todana_peers:await(fun() -> todana_nif:durable_state() =/= closed end).

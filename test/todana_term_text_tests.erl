@@ -48,7 +48,9 @@ refused_test_() ->
             "#{a=>1,a=>2}", "<<", "<<1", "<<256>>", "<<1:9>>", "<<1:0>>",
             "<<16:4>>", "<<\"Ā\">>", "<<a>>", "<0.1.0>", "#Ref<0.1.2.3>",
             "#Fun<a.1>", "A", "_", "1.", "1.e3", "1.0e999", "--1", "\"", "'",
-            "\"\\q\"", "\"\\x{110000}\"", "\"\\x{}\"", "'\\x{d800}'", "\"\\",
+            "\"\\q\"", "\"\\x{+1}\"", "\"\\x{-0}\"", "\"\\x+1\"",
+            "'\\x-0'", "+1", "<<+1>>", "<<-0>>", "<<1:+8>>", "1.0e+-1",
+            "\"\\x{110000}\"", "\"\\x{}\"", "'\\x{d800}'", "\"\\",
             "a b", "a.", "€", lists:duplicate(256, $a),
             lists:duplicate(2_000, $1)
         ]
@@ -71,6 +73,60 @@ hostile_test_() ->
             term_to_binary(binary:copy(<<0>>, 10_000_000), [compressed])
         ]
     ].
+
+%% The external format of one term, and nothing else, also if this node does not
+%% know its atoms.
+bytes_of_one_term_test_() ->
+    Unknown = <<119, 22, "no_such_atom_is_known_">>,
+    Node = <<119, 24, "no_such_node_is@known_99">>,
+    Terms = [
+        <<104, 2, Unknown/binary, (part(7))/binary>>,
+        <<105, 2:32, Unknown/binary, (part(-1 bsl 30))/binary>>,
+        <<108, 2:32, Unknown/binary, (part(1.5))/binary, 106>>,
+        <<108, 1:32, Unknown/binary, (part("abc"))/binary>>,
+        <<116, 1:32, Unknown/binary, (part(~"abc"))/binary>>,
+        <<104, 2, Unknown/binary, (part(<<1:3>>))/binary>>,
+        <<104, 2, Unknown/binary, (part(1 bsl 90))/binary>>,
+        <<104, 2, Unknown/binary, (part(1 bsl 9_000))/binary>>,
+        <<104, 2, Unknown/binary, (part(fun lists:map/2))/binary>>,
+        <<104, 2, Unknown/binary, (part(fun() -> Node end))/binary>>,
+        <<104, 3, Unknown/binary, (part(self()))/binary,
+          (part(make_ref()))/binary>>,
+        <<118, 3:16, "\x{c4}\x{80}z">>, <<88, Node/binary, 0:96>>,
+        <<120, Node/binary, 0:96>>, <<89, Node/binary, 0:64>>,
+        <<90, 3:16, Node/binary, 0:128>>, <<114, 2:16, Node/binary, 0:72>>,
+        <<103, Node/binary, 0:72>>, <<102, Node/binary, 0:40>>
+    ],
+    Known = [<<97, 1>>, part({a, [b]}), part(self())],
+    [
+        [
+            ?_assertMatch({ok, _}, todana_term_text:key(<<131, Term/binary>>)),
+            ?_assertEqual(
+                {error, ~"more follows than one term"},
+                todana_term_text:key(<<131, Term/binary, 106>>)
+            ),
+            ?_assertMatch(
+                {error, _},
+                todana_term_text:key(<<131, Term/binary, 131>>)
+            ),
+            ?_assertMatch({error, _}, todana_term_text:key(
+                <<131, (binary:part(Term, 0, byte_size(Term) - 1))/binary>>
+            ))
+        ]
+     || Term <- Terms ++ Known
+    ] ++ [
+        ?_assertEqual({error, ~"the external format is malformed"},
+                      todana_term_text:key(Bytes))
+     || Bytes <- [
+            <<131>>, <<131, 255>>, <<131, 104, 255>>, <<131, 112, 3:32, 1>>,
+            <<131, 108, 1:32, 106>>, <<131, 88, 106, 0:96>>,
+            <<131, 109, 16#ffffffff:32>>, <<131, 105, 16#ffffffff:32>>
+        ]
+    ].
+
+part(Term) ->
+    <<131, Bytes/binary>> = ?BYTES(Term),
+    Bytes.
 
 no_atom_is_created_test() ->
     Key = fun(N) ->

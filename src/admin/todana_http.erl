@@ -28,8 +28,8 @@
 -define(REQUEST_TIMEOUT_MS, 5_000).
 -define(IDLE_TIMEOUT_MS, 30_000).
 -define(KEEP_ALIVE_MAX, 1_000).
-%% A name or a cursor may be long.
--define(LINE_BYTES_MAX, 8_192).
+%% The cursor behind the longest name of a cluster scope has 87,384 bytes.
+-define(LINE_BYTES_MAX, 98_304).
 -define(HEADERS_MAX, 64).
 -define(HEADER_BYTES_MAX, 4_096).
 

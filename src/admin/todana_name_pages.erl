@@ -216,6 +216,7 @@ failure({error, Problem}) ->
             no_scope -> 404;
             no_groups -> 404;
             unavailable -> 503;
+            loading -> 503;
             {bad, _} -> 400
         end,
     {Status, todana_scope_reads:sentence(Problem)}.

@@ -2,7 +2,7 @@
 -module(todana_read).
 -moduledoc false.
 
--export([await/2, await/3, await_entry/2]).
+-export([await/2, await/3, await_group/3, await_entry/2]).
 
 -doc """
 Returns when the records of this node have what the level promises; an error
@@ -24,6 +24,14 @@ await(Table, Level, TimeoutMs) ->
         Result ->
             Result
     end.
+
+-doc "The same for what is in no table: which tables a group has.".
+-spec await_group(
+    todana_raft_groups:id(), bounded | linear, pos_integer()
+) -> ok | todana_error:cause().
+await_group(Group, Level, TimeoutMs) ->
+    Begin = fun(Ref) -> todana_nif:group_read_await(Group, Level, Ref) end,
+    wait(no_leader, Begin, TimeoutMs).
 
 -doc "Returns when this node has applied an entry of the log.".
 -spec await_entry(todana:table(), non_neg_integer()) ->
@@ -61,7 +69,8 @@ withdraw(Ref, Ticket, Late) ->
         _ -> {badarg, 0, Late}
     end.
 
-%% If the records are being replaced, the read itself says so.
--spec outcome(fresh | not_executed) -> ok.
+%% Without an outcome, the records are being replaced: those that can be read a
+%% moment later need not be so new.
+-spec outcome(fresh | not_executed) -> ok | todana_error:cause().
 outcome(fresh) -> ok;
-outcome(not_executed) -> ok.
+outcome(not_executed) -> {badarg, 0, recovering}.

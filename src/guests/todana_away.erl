@@ -7,7 +7,7 @@
 -module(todana_away).
 -moduledoc false.
 
--export([call/4, call/5, ask/4, name/1, table/1, tables/0, open/2, drop/1]).
+-export([call/4, call/5, ask/4, name/1, table/1, open/2, drop/1]).
 -export([stopping/1, is_stopping/0]).
 %% Guests call it
 -export([serve/5]).
@@ -25,7 +25,7 @@
 -define(READS, [
     get, get_entry, is_key, ttl, get_many, range, prefix, first, last, next,
     prev, scan, count, bytes, stats, info, index, refresh, read_after,
-    native, read, await, await_entry, table, tables,
+    native, read, await, await_entry, table,
     basis, find_here, find_page_here, groups_here, joined
 ]).
 
@@ -77,10 +77,6 @@ name(Table) ->
 -doc "The options of a named table of the cluster.".
 -spec table(atom()) -> {ok, map()} | error | todana_nif:cause().
 table(Name) -> at_seat(read, [todana_durable, table, none, [Name]]).
-
--doc "The names of all durable tables of the cluster.".
--spec tables() -> [binary()] | todana_nif:cause().
-tables() -> at_seat(read, [todana_nif, durable_tables, none, []]).
 
 -doc """
 Creates a durable table in the cluster, unless it exists: the result of

@@ -16,9 +16,16 @@
 -moduledoc false.
 -behaviour(gen_server).
 
--export([watch/3, unwatch/3, forget/1, names/2, watchers/0, start_link/1]).
+-export([watch/3, unwatch/3, forget/1, names/2, page/3, is_position/1]).
+-export([watchers/0, start_link/1]).
 -export([init/1, handle_continue/2]).
 -export([handle_call/3, handle_cast/2, handle_info/2]).
+
+-export_type([position/0]).
+
+%% Behind a name of a watcher in a walk over all names: the place of the
+%% watcher, and the process and the number of the name; 0 and 0 for the first.
+-type position() :: {pos_integer(), pid() | 0, integer()}.
 
 -record(state, {
     %% My place in ?NAMES.
@@ -38,6 +45,10 @@
 ).
 %% Names that are copied at once, and freed before other messages are handled.
 -define(PAGE, 1_000).
+%% Names of a page that a watcher copies at once: they may be long.
+-define(COPIED, 100).
+%% A watcher that does not answer a page within this time has much to do.
+-define(PAGE_MS, 5_000).
 
 -doc "A process has a name, whose record was written.".
 -spec watch(pid(), atom(), term()) -> ok.
@@ -66,6 +77,36 @@ names(Pid, Scope) ->
     catch
         exit:{_, {gen_server, call, _}} -> error
     end.
+
+-doc """
+Some names of a scope with their processes, how many names of all scopes were
+looked at for them, and where the next ones are. A name that is there all the
+time is returned once in a walk; if the watcher ends meanwhile, perhaps twice.
+""".
+-spec page(atom(), position() | start, pos_integer()) ->
+    {[{Name :: term(), pid()}], non_neg_integer(), position() | done} | error.
+page(Scope, start, Most) ->
+    page(Scope, {1, 0, 0}, Most);
+page(Scope, {Place, Pid, Number}, Most) ->
+    Request = {page, Scope, {Pid, Number}, min(Most, ?COPIED)},
+    try gen_server:call(element(Place, ?NAMES), Request, ?PAGE_MS) of
+        {Owned, Looked, {NextPid, NextNumber}} ->
+            {Owned, Looked, {Place, NextPid, NextNumber}};
+        {Owned, Looked, done} when Place =:= tuple_size(?NAMES) ->
+            {Owned, Looked, done};
+        {Owned, Looked, done} ->
+            {Owned, Looked, {Place + 1, 0, 0}}
+    catch
+        exit:{_, {gen_server, call, _}} -> error
+    end.
+
+-doc "Whether a client may have this position from a page.".
+-spec is_position(term()) -> boolean().
+is_position({Place, Pid, Number}) ->
+    is_integer(Place) andalso Place >= 1 andalso Place =< tuple_size(?NAMES)
+        andalso (is_pid(Pid) orelse Pid =:= 0) andalso is_integer(Number);
+is_position(_Term) ->
+    false.
 
 -spec watchers() -> [atom()].
 watchers() -> tuple_to_list(?NAMES).
@@ -109,11 +150,37 @@ read(Scope, #state{number = Number} = State) ->
     Read = fun(Table) -> todana_name_scopes:fold(Add, ok, Table) end,
     in_table(Scope, Read, ok).
 
--spec handle_call({names, pid(), atom()}, gen_server:from(), #state{}) ->
-    {reply, [term()], #state{}}.
+-spec handle_call(
+    {names, pid(), atom()}
+    | {page, atom(), {pid() | 0, integer()}, pos_integer()},
+    gen_server:from(), #state{}
+) -> {reply, term(), #state{}}.
 handle_call({names, Pid, Scope}, _From, #state{names = Names} = State) ->
     Of = [{{{Pid, '_'}, '$1', '$2'}, [{'=:=', '$1', {const, Scope}}], ['$2']}],
-    {reply, ets:select(Names, Of), State}.
+    {reply, ets:select(Names, Of), State};
+handle_call({page, Scope, Key, Most}, _From, #state{names = Names} = State) ->
+    {reply, page(Names, Scope, Key, Most, 0, []), State}.
+
+-spec page(
+    ets:table(), atom(), {pid() | 0, integer()}, non_neg_integer(),
+    non_neg_integer(), [{term(), pid()}]
+) ->
+    {[{Name :: term(), pid()}], Looked :: non_neg_integer(),
+        {pid() | 0, integer()} | done}.
+page(_Names, _Scope, Key, Most, Looked, Owned) when
+    Most =:= 0; Looked =:= ?PAGE
+->
+    {lists:reverse(Owned), Looked, Key};
+page(Names, Scope, Key, Most, Looked, Owned) ->
+    case ets:next_lookup(Names, Key) of
+        {{Pid, _} = Next, [{_, Scope, Name}]} ->
+            All = [{Name, Pid} | Owned],
+            page(Names, Scope, Next, Most - 1, Looked + 1, All);
+        {Next, [_OfAnotherScope]} ->
+            page(Names, Scope, Next, Most, Looked + 1, Owned);
+        '$end_of_table' ->
+            {lists:reverse(Owned), Looked, done}
+    end.
 
 -spec handle_cast({forget, atom()}, #state{}) -> {noreply, #state{}}.
 handle_cast({forget, Scope}, #state{names = Names} = State) ->

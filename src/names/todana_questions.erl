@@ -141,5 +141,6 @@ failure({error, Problem}) ->
     Sentence = todana_scope_reads:sentence(Problem),
     case Problem of
         unavailable -> {error, <<"CLUSTERDOWN ", Sentence/binary>>};
+        loading -> {error, <<"LOADING ", Sentence/binary>>};
         _ -> {error, <<"ERR ", Sentence/binary>>}
     end.

@@ -96,19 +96,19 @@ tables() ->
     ].
 
 -doc """
-The names of the scopes that the log of the cluster has, also at a guest. Those
-that this node knows: it may be behind.
+The names of the scopes that the log has, as this node knows them: it may be
+behind. A misuse while the records cannot be read.
 """.
--spec known() -> [binary()] | failure().
+-spec known() -> [binary()] | todana_error:cause().
 known() ->
-    Tables =
-        case todana_guest:is_guest() of
-            true -> todana_away:tables();
-            false -> todana_nif:durable_tables()
-        end,
-    case Tables of
-        {badarg, _, Cause} -> failure(Cause);
-        _ -> [Scope || <<?PREFIX, Scope/binary>> <- Tables]
+    case todana_nif:durable_state() of
+        none ->
+            [];
+        _ ->
+            case todana_nif:group_tables(todana_raft_groups:first()) of
+                {badarg, _, _} = Misuse -> Misuse;
+                Tables -> [Scope || <<?PREFIX, Scope/binary>> <- Tables]
+            end
     end.
 
 -doc "Opens the table of a scope, and creates it if the log has none.".
@@ -123,25 +123,16 @@ open(Table) ->
         {badarg, _, _} -> {error, unavailable}
     end.
 
--doc "Opens a table that the log has.".
+-doc "Opens a table that the log of this node has.".
 -spec open_known(table()) -> ok | {error, term()}.
 open_known(Table) ->
     case todana_tables:is_open(Table) of
         true ->
             ok;
         false ->
-            Opened =
-                case todana_guest:is_guest() of
-                    true ->
-                        Options = todana_away:table(Table),
-                        todana_tables:open_away(Table, Options);
-                    false ->
-                        todana_tables:open_kept(Table)
-                end,
-            case Opened of
+            case todana_tables:open_kept(Table) of
                 {ok, _} -> ok;
-                {error, _} = Failure -> Failure;
-                NotOpened -> {error, NotOpened}
+                {error, _} = Failure -> Failure
             end
     end.
 

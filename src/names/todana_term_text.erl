@@ -56,12 +56,13 @@ key(<<?VERSION, ?COMPRESSED, _/binary>>) ->
 key(<<?VERSION, _/binary>> = Bytes) when byte_size(Bytes) > ?TEXT_MAX ->
     too_long();
 key(<<?VERSION, _/binary>> = Bytes) ->
-    try binary_to_term(Bytes, [safe]) of
-        Term -> {ok, encoded(Term)}
+    try binary_to_term(Bytes, [safe, used]) of
+        {Term, Used} when Used =:= byte_size(Bytes) -> {ok, encoded(Term)};
+        {_Term, _Used} -> too_much()
     catch
         %% Of a term whose atoms this node does not know, the bytes may be
         %% right as they are.
-        error:badarg -> {ok, Bytes}
+        error:badarg -> unknown(Bytes)
     end;
 key(Text) when byte_size(Text) > ?TEXT_MAX ->
     too_long();
@@ -70,8 +71,10 @@ key(Text) ->
         true ->
             try
                 {Tree, Rest} = term(skip(Text), 0),
-                ~"" =:= skip(Rest) orelse bad(~"more follows than one term"),
-                {ok, iolist_to_binary([?VERSION, bytes(Tree)])}
+                case skip(Rest) of
+                    ~"" -> {ok, iolist_to_binary([?VERSION, bytes(Tree)])};
+                    _ -> too_much()
+                end
             catch
                 throw:{bad, Sentence} -> {error, Sentence}
             end;
@@ -81,6 +84,9 @@ key(Text) ->
 
 -spec too_long() -> {error, binary()}.
 too_long() -> {error, ~"the term is too long"}.
+
+-spec too_much() -> {error, binary()}.
+too_much() -> {error, ~"more follows than one term"}.
 
 -spec bad(binary()) -> no_return().
 bad(Sentence) -> throw({bad, Sentence}).
@@ -352,8 +358,12 @@ escaped(<<>>) ->
 -spec code(binary(), 8 | 16) -> char().
 code(Digits, Base) ->
     try binary_to_integer(Digits, Base) of
-        Code when Code >= 0, Code =< 16#10ffff -> Code;
-        _ -> bad_escape()
+        Code when Code =< 16#10ffff, binary_part(Digits, 0, 1) =/= ~"-",
+            binary_part(Digits, 0, 1) =/= ~"+"
+        ->
+            Code;
+        _ ->
+            bad_escape()
     catch
         error:badarg -> bad_escape()
     end.
@@ -414,6 +424,75 @@ exponent(Text, From) ->
     end.
 
 %% ------------------------------------------------------- external format ----
+
+-spec unknown(encoded()) -> {ok, encoded()} | {error, Sentence :: binary()}.
+unknown(<<?VERSION, Terms/binary>> = Bytes) ->
+    case behind(Terms, 1) of
+        ~"" -> {ok, Bytes};
+        malformed -> {error, ~"the external format is malformed"};
+        _ -> too_much()
+    end.
+
+%% The bytes behind this number of terms, which are not made.
+-spec behind(binary(), non_neg_integer()) -> binary() | malformed.
+behind(Rest, 0) -> Rest;
+behind(<<97, _, Rest/binary>>, Left) -> behind(Rest, Left - 1);
+behind(<<98, _:32, Rest/binary>>, Left) -> behind(Rest, Left - 1);
+behind(<<70, _:64, Rest/binary>>, Left) -> behind(Rest, Left - 1);
+behind(<<99, _:31/binary, Rest/binary>>, Left) -> behind(Rest, Left - 1);
+behind(<<110, N, _, _:N/binary, Rest/binary>>, Left) -> behind(Rest, Left - 1);
+behind(<<111, N:32, _, _:N/binary, Rest/binary>>, Left) ->
+    behind(Rest, Left - 1);
+behind(<<106, Rest/binary>>, Left) -> behind(Rest, Left - 1);
+behind(<<107, N:16, _:N/binary, Rest/binary>>, Left) -> behind(Rest, Left - 1);
+behind(<<109, N:32, _:N/binary, Rest/binary>>, Left) -> behind(Rest, Left - 1);
+behind(<<77, N:32, _, _:N/binary, Rest/binary>>, Left) ->
+    behind(Rest, Left - 1);
+behind(<<104, N, Rest/binary>>, Left) -> behind(Rest, Left - 1 + N);
+behind(<<105, N:32, Rest/binary>>, Left) -> behind(Rest, Left - 1 + N);
+%% With the tail.
+behind(<<108, N:32, Rest/binary>>, Left) -> behind(Rest, Left + N);
+behind(<<116, N:32, Rest/binary>>, Left) -> behind(Rest, Left - 1 + 2 * N);
+%% A fun: of a module, or with the number of its bytes.
+behind(<<113, Rest/binary>>, Left) -> behind(Rest, Left + 2);
+behind(<<112, N:32, More/binary>>, Left) when N >= 4 ->
+    behind_bytes(More, N - 4, Left);
+%% Pids, ports and references: a node, and bytes.
+behind(<<88, Rest/binary>>, Left) -> behind_node(Rest, 12, Left);
+behind(<<103, Rest/binary>>, Left) -> behind_node(Rest, 9, Left);
+behind(<<120, Rest/binary>>, Left) -> behind_node(Rest, 12, Left);
+behind(<<89, Rest/binary>>, Left) -> behind_node(Rest, 8, Left);
+behind(<<102, Rest/binary>>, Left) -> behind_node(Rest, 5, Left);
+behind(<<90, N:16, Rest/binary>>, Left) -> behind_node(Rest, 4 + 4 * N, Left);
+behind(<<114, N:16, Rest/binary>>, Left) -> behind_node(Rest, 1 + 4 * N, Left);
+behind(Terms, Left) ->
+    case behind_atom(Terms) of
+        malformed -> malformed;
+        Rest -> behind(Rest, Left - 1)
+    end.
+
+-spec behind_atom(binary()) -> binary() | malformed.
+behind_atom(<<119, N, _:N/binary, Rest/binary>>) -> Rest;
+behind_atom(<<118, N:16, _:N/binary, Rest/binary>>) -> Rest;
+behind_atom(<<115, N, _:N/binary, Rest/binary>>) -> Rest;
+behind_atom(<<100, N:16, _:N/binary, Rest/binary>>) -> Rest;
+behind_atom(_Bytes) -> malformed.
+
+-spec behind_node(binary(), pos_integer(), pos_integer()) ->
+    binary() | malformed.
+behind_node(Terms, Bytes, Left) ->
+    case behind_atom(Terms) of
+        malformed -> malformed;
+        Rest -> behind_bytes(Rest, Bytes, Left)
+    end.
+
+-spec behind_bytes(binary(), non_neg_integer(), pos_integer()) ->
+    binary() | malformed.
+behind_bytes(Bytes, Count, Left) ->
+    case Bytes of
+        <<_:Count/binary, Rest/binary>> -> behind(Rest, Left - 1);
+        _ -> malformed
+    end.
 
 -spec encoded(term()) -> encoded().
 encoded(Term) -> term_to_binary(Term, [deterministic, {minor_version, 2}]).

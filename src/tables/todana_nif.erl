@@ -130,6 +130,8 @@
     group_applied/1,
     group_answered/1,
     group_read_attach/2,
+    group_read_await/3,
+    group_tables/1,
     group_read_begin/1,
     group_read_answered/3,
     group_read_failed/2,
@@ -782,6 +784,13 @@ group_answered(_) -> erlang:nif_error(not_loaded).
 
 -spec group_read_attach(group(), pid()) -> ok.
 group_read_attach(_, _) -> erlang:nif_error(not_loaded).
+
+-spec group_read_await(group(), bounded | linear, reference()) ->
+    fresh | {submitted, Ticket :: pos_integer()} | cause().
+group_read_await(_, _, _) -> erlang:nif_error(not_loaded).
+
+-spec group_tables(group()) -> [binary()] | cause().
+group_tables(_) -> erlang:nif_error(not_loaded).
 
 -spec group_read_begin(group()) -> Question :: pos_integer().
 group_read_begin(_) -> erlang:nif_error(not_loaded).

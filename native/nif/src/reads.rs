@@ -3,11 +3,12 @@
 
 use crate::codec::Misuse;
 use crate::durable::Numbered;
+use crate::values::fresh;
 use crate::{atoms, submit, tables};
 use rustler::types::atom::Atom;
 use rustler::{Encoder, Env, LocalPid, NifResult, Term};
 use std::sync::Arc;
-use todana_group::{Group, Submit};
+use todana_group::{Group, NamedTable, Submit, read_in_one_load};
 
 /// `group_read_attach(Group, Pid) -> ok`: this process receives `todana_read` when somebody waits
 /// for the next question. The questions of another one have no answer any more.
@@ -74,7 +75,7 @@ fn group_of(env: Env<'_>, table: Term<'_>) -> Result<Option<Arc<Group>>, Misuse>
 
 /// `read_await(Table, bounded | linear, Ref) -> fresh | {submitted, Ticket}`: whether the records
 /// are new enough. If not, the process receives `{Ref, fresh}` when they are, or `{Ref,
-/// not_executed}`.
+/// not_executed}` if they cannot be read any more.
 #[rustler::nif]
 fn read_await<'a>(env: Env<'a>, table: Term<'a>, level: Atom, reference: Term<'a>) -> Term<'a> {
     let group = match group_of(env, table) {
@@ -82,6 +83,10 @@ fn read_await<'a>(env: Env<'a>, table: Term<'a>, level: Atom, reference: Term<'a
         Ok(None) => return atoms::fresh().encode(env),
         Err(misuse) => return misuse.term(env),
     };
+    await_fresh(env, &group, level, reference)
+}
+
+fn await_fresh<'a>(env: Env<'a>, group: &Group, level: Atom, reference: Term<'a>) -> Term<'a> {
     let is_fresh = match level == atoms::linear() {
         true => group.is_alone(),
         false => group.is_fresh(group.clock_ms()),
@@ -92,6 +97,41 @@ fn read_await<'a>(env: Env<'a>, table: Term<'a>, level: Atom, reference: Term<'a
     let (ticket, deliver) = submit::reader(env, reference);
     group.await_fresh(ticket, deliver);
     (atoms::submitted(), ticket.number).encode(env)
+}
+
+/// `group_read_await(Group, bounded | linear, Ref) -> fresh | {submitted, Ticket}`: the same for
+/// what is in no table: which tables there are.
+#[rustler::nif]
+fn group_read_await<'a>(
+    env: Env<'a>,
+    of: Numbered,
+    level: Atom,
+    reference: Term<'a>,
+) -> NifResult<Term<'a>> {
+    let group = of.the_group()?;
+    Ok(match of.readable() {
+        Some(_) => await_fresh(env, &group, level, reference),
+        None => submit::recovering().term(env),
+    })
+}
+
+/// `group_tables(Group) -> [Name]`: the named tables, as a read: it fails if they cannot be read
+/// yet, or were replaced meanwhile.
+#[rustler::nif]
+fn group_tables(env: Env<'_>, of: Numbered) -> NifResult<Term<'_>> {
+    let group = of.the_group()?;
+    let named = read_in_one_load(|| of.readable(), || group.tables().to_vec());
+    Ok(match named {
+        Some(named) => {
+            let name = |table: &Arc<NamedTable>| {
+                let term = fresh(env.as_c_arg(), table.name());
+                // SAFETY: the term was made in this environment.
+                unsafe { Term::new(env, term) }
+            };
+            named.iter().map(name).collect::<Vec<_>>().encode(env)
+        }
+        None => submit::recovering().term(env),
+    })
 }
 
 /// `read_after(Table, Index, Ref) -> fresh | {submitted, Ticket}`: the same for an entry of the

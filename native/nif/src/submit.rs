@@ -369,8 +369,9 @@ fn reading_durable<'a, R>(
     read_in_one_load(|| group.readable(), || read(store)).unwrap_or_else(|| Err(recovering()))
 }
 
+/// The records of a log cannot be read or written now.
 #[cold]
-fn recovering() -> Misuse {
+pub(crate) fn recovering() -> Misuse {
     let why = if guest::is_away() { atoms::away() } else { atoms::recovering() };
     Misuse::Argument(0, why)
 }

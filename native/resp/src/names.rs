@@ -22,17 +22,19 @@ const COUNT: usize = 100;
 const COUNT_MAX: usize = 1_000;
 /// How long a client waits for an answer. Erlang gives up before.
 const ANSWER_MS: u64 = 7_000;
-/// How long until a question is asked again that was one too many.
-const AGAIN_MS: u64 = 5;
+/// The longest name of a scope: an atom of 255 characters in UTF-8.
+const SCOPE_BYTES_MAX: usize = 1_020;
+/// The longest text of a name or a group, as in `todana_term_text`.
+const TERM_BYTES_MAX: usize = 327_680;
+/// The longest cursor, as in `todana_scope_reads`.
+const CURSOR_BYTES_MAX: usize = 131_072;
 
 const NOBODY: &str = "CLUSTERDOWN nobody answers questions about names: the node starts or stops";
 const LATE: &str = "CLUSTERDOWN this node did not answer in time";
-
-/// For how long a question waits, at most.
-pub(super) fn wait_ms(until_ms: u64, is_asked: bool, now_ms: u64) -> u64 {
-    let left_ms = until_ms.saturating_sub(now_ms);
-    if is_asked { left_ms } else { left_ms.min(AGAIN_MS) }
-}
+const TOO_MANY: &str = "TRYAGAIN too many clients wait for answers about names and groups";
+const NO_SCOPE: &str = "ERR there is no scope of this name";
+const LONG_TERM: &str = "ERR the term is too long";
+const LONG_CURSOR: &str = "ERR the cursor is too long";
 
 impl<H: Host> Call<'_, '_, H> {
     pub(super) fn name_scopes(&mut self) -> Done {
@@ -40,7 +42,8 @@ impl<H: Host> Call<'_, '_, H> {
     }
 
     pub(super) fn where_is(&mut self) -> Done {
-        self.question(&Question::WhereIs { scope: self.argument(1), name: self.argument(2) })
+        let (scope, name) = (self.argument(1), self.argument(2));
+        self.question(&Question::WhereIs { scope, name })
     }
 
     pub(super) fn names_of_scope(&mut self) -> Done {
@@ -59,29 +62,53 @@ impl<H: Host> Call<'_, '_, H> {
         self.question(&Question::Members { scope, group, page })
     }
 
-    /// Asks once, and looks for the answer in each turn after that.
+    /// Asks, and looks for the answer in each turn after that.
     fn question(&mut self, question: &Question<'_>) -> Done {
+        check_lengths(question)?;
         let now_ms = self.host.now_ms();
-        let (until_ms, was_asked) = match self.state.begun.take() {
-            Some(Unfinished::Asking { until_ms, is_asked }) => (until_ms, is_asked),
-            _ => (now_ms.saturating_add(ANSWER_MS), false),
+        let until_ms = match self.state.begun.take() {
+            Some(Unfinished::Asking { until_ms }) => {
+                if let Some(answer) = self.host.take_answer() {
+                    answer.into_result()?.write(self.encoder);
+                    return Ok(Flow::Continue);
+                }
+                until_ms
+            }
+            _ => now_ms.saturating_add(ANSWER_MS),
         };
-        if was_asked && let Some(answer) = self.host.take_answer() {
-            answer.into_result()?.write(self.encoder);
-            return Ok(Flow::Continue);
-        }
         if now_ms >= until_ms {
             self.host.forget_question();
             return Err(LATE.into());
         }
-        let is_asked = was_asked
-            || match self.host.ask(question) {
-                Asked::Yes => true,
-                Asked::Later => false,
-                Asked::InVain => return Err(NOBODY.into()),
-            };
-        self.state.begun = Some(Unfinished::Asking { until_ms, is_asked });
+        match self.host.ask(question) {
+            Asked::Yes => {}
+            Asked::TooMany => return Err(TOO_MANY.into()),
+            Asked::InVain => return Err(NOBODY.into()),
+        }
+        self.state.begun = Some(Unfinished::Asking { until_ms });
         Ok(Flow::Continue)
+    }
+}
+
+/// Refuses what would be copied only to be refused by Erlang.
+fn check_lengths(question: &Question<'_>) -> Result<(), Failure> {
+    let (scope, term, page) = match *question {
+        Question::Scopes => return Ok(()),
+        Question::WhereIs { scope, name } => (scope, Some(name), None),
+        Question::Names { scope, page } | Question::Groups { scope, page } => {
+            (scope, None, Some(page))
+        }
+        Question::Members { scope, group, page } => (scope, Some(group), Some(page)),
+    };
+    if term.is_some_and(|term| term.len() > TERM_BYTES_MAX) {
+        return Err(LONG_TERM.into());
+    }
+    if page.is_some_and(|page| page.cursor.len() > CURSOR_BYTES_MAX) {
+        return Err(LONG_CURSOR.into());
+    }
+    match scope.len() > SCOPE_BYTES_MAX {
+        true => Err(NO_SCOPE.into()),
+        false => Ok(()),
     }
 }
 

@@ -70,17 +70,18 @@ pub enum Answer {
 /// What became of a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// The answer comes.
+    /// The answer comes, perhaps after those to other questions.
     Yes,
-    /// As many wait for answers as may: ask again.
-    Later,
+    /// As many wait for answers as may.
+    TooMany,
     /// Nobody answers.
     InVain,
 }
 
 /// Questions of clients. A connection has one at most.
 pub trait Questions {
-    /// Asks, in a turn that ends with [`Next::Wait`](todana_protocol::Next::Wait).
+    /// Asks, in a turn that ends with [`Next::Wait`](todana_protocol::Next::Wait). Until the answer
+    /// comes, it is called in each turn: the host may not have passed the question on yet.
     fn ask(&mut self, question: &Question<'_>) -> Asked;
     /// The answer, if it has come.
     fn take_answer(&mut self) -> Option<Answer>;

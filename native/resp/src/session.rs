@@ -7,7 +7,6 @@ use super::encoder::Encoder;
 use super::flow::Flow;
 use super::lookup;
 use super::monitor;
-use super::names;
 use super::parser::{Bounds, Parsed, Parser};
 use super::persistence;
 use super::request::Arguments;
@@ -158,8 +157,8 @@ fn next_of<H: Host>(unfinished: &Unfinished, database: usize, host: &H) -> Next 
         Unfinished::Waiting { until_ms, pause_ms, .. } => {
             Next::Wait { ms: persistence::wait_ms(until_ms, pause_ms, database, host) }
         }
-        Unfinished::Asking { until_ms, is_asked } => {
-            Next::Wait { ms: names::wait_ms(until_ms, is_asked, host.now_ms()) }
+        Unfinished::Asking { until_ms } => {
+            Next::Wait { ms: until_ms.saturating_sub(host.now_ms()) }
         }
         Unfinished::Held { until_ms } => {
             Next::Wait { ms: monitor::held_ms(until_ms, host.now_ms()) }

@@ -59,9 +59,8 @@ pub(super) enum Unfinished {
     /// WAIT, until this time in milliseconds since the Unix epoch, or until enough other members
     /// have this entry.
     Waiting { until_ms: u64, index: u64, pause_ms: u64 },
-    /// A question to Erlang, until this time in milliseconds since the Unix epoch, and whether it
-    /// was asked.
-    Asking { until_ms: u64, is_asked: bool },
+    /// A question to Erlang, until this time in milliseconds since the Unix epoch.
+    Asking { until_ms: u64 },
     /// A request that CLIENT PAUSE holds back until this time in milliseconds since the Unix epoch.
     Held { until_ms: u64 },
     /// A script or a transaction that waits for the turn of its connection.

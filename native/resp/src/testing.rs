@@ -39,8 +39,8 @@ pub struct RespPart {
     pub refusals: usize,
     /// The answers to questions, of which each comes when it is looked for the second time.
     pub answers: BTreeMap<String, Answer>,
-    /// Questions that must be asked again, before one is taken.
-    pub questions_too_many: usize,
+    /// Whether as many questions wait for answers as may.
+    pub is_full_of_questions: bool,
     /// The present question, and how often its answer was looked for.
     pub question: Option<(String, usize)>,
     /// How often a client has to wait before all nodes know to what it subscribes.
@@ -144,10 +144,11 @@ impl Operator for FakeHost {
 
 impl Questions for FakeHost {
     fn ask(&mut self, question: &Question<'_>) -> Asked {
-        assert_eq!(self.part.question, None);
-        if self.part.questions_too_many > 0 {
-            self.part.questions_too_many -= 1;
-            return Asked::Later;
+        if self.part.question.is_some() {
+            return Asked::Yes;
+        }
+        if self.part.is_full_of_questions {
+            return Asked::TooMany;
         }
         let bytes = |bytes: &[u8]| bytes.escape_ascii().to_string();
         let page = |page: &Page<'_>| format!("{} from {}", page.count, bytes(page.cursor));

@@ -38,6 +38,9 @@ pub(crate) enum Message {
     /// The answer to the question of this number; resume the connection of `index` if it still
     /// waits for it.
     Answer { index: usize, number: u64, answer: Box<Answer> },
+    /// The question of this number may be asked; resume the connection of `index` if it still waits
+    /// in line with it.
+    Ask { index: usize, number: u64 },
     /// Deliver this message to its subscribers on this loop.
     Push(Arc<Push>),
     /// Deliver this invalidation to the clients on this loop that have read the key.

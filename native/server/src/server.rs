@@ -129,7 +129,7 @@ impl Server {
         self.shared.answer(number, answer);
     }
 
-    /// Answers all questions with an error: nobody else will.
+    /// Answers all questions that were asked with an error: nobody else will.
     pub fn fail_questions(&self, text: &str) {
         self.shared.fail_questions(text);
     }

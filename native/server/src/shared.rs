@@ -11,7 +11,7 @@ use crate::memory::ProcessUsage;
 use crate::options;
 use crate::password::Secret;
 use crate::place::Place;
-use crate::questions::Questions;
+use crate::questions::{Asking, Ended, Questions};
 use crate::slow_log::SlowLog;
 use crate::statistics::{LoopStatistics, Totals, counts_since};
 use crate::waiters::Waiters;
@@ -172,15 +172,31 @@ impl Shared {
 
     /// Sends an answer to the loop of the connection that has asked.
     pub(crate) fn answer(&self, number: u64, answer: Answer) {
-        if let Some(Place { event_loop, index }) = self.questions.end(number) {
+        let Ended { place, next } = self.questions.end(number);
+        if let Some(Place { event_loop, index }) = place {
             let answer = Box::new(answer);
             self.loops[event_loop].inbox.send(Message::Answer { index, number, answer });
         }
+        self.let_ask(next);
     }
 
-    /// Answers all questions with an error.
+    /// Has a connection ask the question with which it has waited in line.
+    fn let_ask(&self, next: Option<(u64, Place)>) {
+        if let Some((number, Place { event_loop, index })) = next {
+            self.loops[event_loop].inbox.send(Message::Ask { index, number });
+        }
+    }
+
+    /// A connection gives up its question. If that was asked, it counts until it is answered.
+    pub(crate) fn leave_line(&self, asking: &Asking) {
+        if let Some(number) = asking.before_asking() {
+            self.let_ask(self.questions.end(number).next);
+        }
+    }
+
+    /// Answers all questions with an error, but for those in line.
     pub(crate) fn fail_questions(&self, text: &str) {
-        for number in self.questions.numbers() {
+        for number in self.questions.asked() {
             self.answer(number, Answer::Failure(text.to_owned()));
         }
     }

@@ -147,20 +147,40 @@ fn a_client_waits_for_a_limited_time() {
 }
 
 #[test]
-fn a_question_that_is_one_too_many_is_asked_again() {
+fn a_question_that_is_one_too_many_is_refused() {
     let (mut host, mut session) = (with_names(), RespSession::default());
-    host.part.questions_too_many = 2;
-    for _ in 0..2 {
-        let (progress, _) = turn(&mut session, &mut host);
-        assert_eq!(progress, Progress { consumed: 0, next: Next::Wait { ms: 5 } });
-        assert_eq!(host.part.question, None);
+    host.part.is_full_of_questions = true;
+    let too_many = "-TRYAGAIN too many clients wait for answers about names and groups";
+    assert_eq!(ask(&mut session, &mut host, "TODANA.SCOPES"), too_many);
+    host.part.is_full_of_questions = false;
+    assert_eq!(ask(&mut session, &mut host, "TODANA.SCOPES"), "*2 $8 services $7 cluster");
+}
+
+/// The reply to a request with such a long word in the place of `LONG`, and whether it was asked.
+fn reply_to_long(request: &str, bytes: usize) -> (String, bool) {
+    let (mut host, mut session) = (with_names(), RespSession::default());
+    let long = "x".repeat(bytes);
+    let words = request.split(' ').map(|word| if word == "LONG" { &long } else { word });
+    let (mut output, input) = (Vec::new(), array(&words.collect::<Vec<_>>().join(" ")));
+    let budget = Budget { requests_max: 9, output_bytes_max: 1 << 16 };
+    session.advance(&input, &mut output, &mut host, budget);
+    (shown(&output), host.part.question.is_some())
+}
+
+#[test]
+fn long_arguments_are_refused_before_they_are_asked() {
+    for (request, most, refusal) in [
+        ("TODANA.WHEREIS LONG x", 1_020, "-ERR there is no scope of this name"),
+        ("TODANA.NAMES LONG", 1_020, "-ERR there is no scope of this name"),
+        ("TODANA.GROUPS LONG", 1_020, "-ERR there is no scope of this name"),
+        ("TODANA.MEMBERS LONG x", 1_020, "-ERR there is no scope of this name"),
+        ("TODANA.WHEREIS services LONG", 327_680, "-ERR the term is too long"),
+        ("TODANA.MEMBERS services LONG", 327_680, "-ERR the term is too long"),
+        ("TODANA.NAMES services CURSOR LONG", 131_072, "-ERR the cursor is too long"),
+        ("TODANA.GROUPS services CURSOR LONG", 131_072, "-ERR the cursor is too long"),
+        ("TODANA.MEMBERS services x CURSOR LONG", 131_072, "-ERR the cursor is too long"),
+    ] {
+        assert_eq!(reply_to_long(request, most), (String::new(), true), "{request}");
+        assert_eq!(reply_to_long(request, most + 1), (refusal.to_string(), false), "{request}");
     }
-    let (progress, _) = turn(&mut session, &mut host);
-    assert_eq!(progress, Progress { consumed: 0, next: Next::Wait { ms: 7_000 } });
-    let (mut host, mut session) = (with_names(), RespSession::default());
-    host.part.questions_too_many = usize::MAX;
-    turn(&mut session, &mut host);
-    host.now_ms += 7_000;
-    let late = "-CLUSTERDOWN this node did not answer in time";
-    assert_eq!(turn(&mut session, &mut host).1, late);
 }

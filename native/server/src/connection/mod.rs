@@ -75,6 +75,8 @@ enum Asleep {
     Mute,
     /// `Next::Wait`.
     ForSignal,
+    /// `Next::Wait` with a question, whose answer is a reply.
+    ForAnswer,
     /// `Next::Commit`: at the end of the time, the outcome is unknown.
     ForLog,
 }
@@ -234,8 +236,8 @@ impl<D: Door> Connection<D> {
     /// A client that ended only its sending side, and would still take a reply, looks the same:
     /// only sending something could distinguish the two, and there is nothing to send. While it
     /// waits for a signal it counts as disconnected, so that no signal is spent on a client that no
-    /// longer exists. A delayed reply, or one that waits for the log, is sent all the same: see
-    /// [`Connection::has_left_by`].
+    /// longer exists. A delayed reply, or one that waits for the log or for an answer, is sent all
+    /// the same: see [`Connection::has_left_by`].
     fn has_left(&self) -> bool {
         let mut byte = [0u8];
         match rustix::net::recv(&self.socket, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
@@ -365,7 +367,11 @@ impl<D: Door> Connection<D> {
                 return Verdict::Sleep { ms };
             }
             Next::Wait { ms } => {
-                (self.pending, self.asleep) = (true, Asleep::ForSignal);
+                self.pending = true;
+                self.asleep = match self.asking {
+                    Asking::Nothing => Asleep::ForSignal,
+                    _ => Asleep::ForAnswer,
+                };
                 sleep_ms = Some(ms);
             }
             Next::Commit => {
@@ -426,6 +432,11 @@ impl<D: Door> Connection<D> {
     /// Whether the session waits for the outcome of this ticket.
     pub(crate) fn awaits(&self, ticket: u64) -> bool {
         self.commit.awaits(ticket)
+    }
+
+    /// Its question may be asked now. False if the session does not wait for that.
+    pub(crate) fn may_ask(&mut self, number: u64) -> bool {
+        self.asking.is_due(number)
     }
 
     /// Takes an answer. False if the session does not wait for it.
@@ -554,6 +565,7 @@ impl<D: Door> Connection<D> {
         buffer: &mut Vec<u8>,
     ) -> (Arc<Client>, Listening) {
         self.end_wait(shared);
+        shared.leave_line(&self.asking);
         self.report_held(statistics, 0);
         shared.forget_evicted(&self.client);
         if self.closing && !self.ended {

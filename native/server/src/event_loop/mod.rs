@@ -484,6 +484,12 @@ impl<D: Door> EventLoop<D> {
                         self.resume(index);
                     }
                 }
+                Message::Ask { index, number } => {
+                    let connection = self.connections.get_mut(index);
+                    if connection.is_some_and(|it| it.may_ask(number)) {
+                        self.resume(index);
+                    }
+                }
                 Message::Commit { index, ticket, outcome } => {
                     let connection = self.connections.get_mut(index);
                     if connection.is_some_and(|it| it.take_outcome(ticket, outcome)) {

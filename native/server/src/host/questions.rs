@@ -7,12 +7,18 @@ use todana_resp::{Answer, Asked, Question};
 impl todana_resp::Questions for TurnHost<'_> {
     fn ask(&mut self, question: &Question<'_>) -> Asked {
         let Some(responder) = &self.shared.config.responder else { return Asked::InVain };
-        let Some(number) = self.shared.questions.begin(self.place) else { return Asked::Later };
+        if *self.asking == Asking::Nothing {
+            let Some(begun) = self.shared.questions.begin(self.place) else {
+                return Asked::TooMany;
+            };
+            *self.asking = begun;
+        }
+        let Asking::Due(number) = *self.asking else { return Asked::Yes };
         if !responder.ask(number, question) {
-            self.shared.questions.end(number);
+            self.forget_question();
             return Asked::InVain;
         }
-        *self.asking = Asking::Waits(number);
+        *self.asking = Asking::Asked(number);
         Asked::Yes
     }
 
@@ -27,6 +33,7 @@ impl todana_resp::Questions for TurnHost<'_> {
     }
 
     fn forget_question(&mut self) {
+        self.shared.leave_line(self.asking);
         *self.asking = Asking::Nothing;
     }
 }

@@ -2,8 +2,10 @@
 
 use super::{Peer, config, until};
 use crate::{Backend, Responder, Server};
+use std::net::Shutdown;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use todana_resp::{Answer, Question};
 
 /// Keeps the numbers of questions.
@@ -29,10 +31,20 @@ impl Kept {
 }
 
 fn start() -> (Server, Arc<Kept>) {
+    start_on(Backend::Native, 2)
+}
+
+fn start_on(backend: Backend, event_loops: usize) -> (Server, Arc<Kept>) {
     let kept = Arc::new(Kept::default());
-    let mut config = config(Backend::Native);
+    let mut config = config(backend);
+    config.event_loops = Some(event_loops);
     config.responder = Some(kept.clone());
     (Server::start(config).unwrap(), kept)
+}
+
+/// Ends the connection at once, as a process that is killed, and not only its sending side.
+fn reset(peer: Peer) {
+    rustix::net::sockopt::set_socket_linger(peer.socket(), Some(Duration::ZERO)).unwrap();
 }
 
 #[test]
@@ -61,7 +73,7 @@ fn an_answer_to_a_client_that_left_is_nobodys() {
     let mut peer = Peer::connect(&server);
     peer.send("TODANA.SCOPES\n");
     let first = kept.numbers(1)[0];
-    drop(peer);
+    reset(peer);
     until("the client is gone", || server.info().connections == 0);
     // It probably gets the index of the first one.
     let mut next = Peer::connect(&server);
@@ -73,23 +85,70 @@ fn an_answer_to_a_client_that_left_is_nobodys() {
 }
 
 #[test]
-fn questions_beyond_the_bound_wait_until_others_are_answered() {
-    let (server, kept) = start();
-    let mut peers: Vec<Peer> = (0..100).map(|_| Peer::connect(&server)).collect();
-    peers.iter_mut().for_each(|peer| {
+fn a_client_that_ended_its_sending_side_gets_its_answer() {
+    for backend in [Backend::Native, Backend::Portable, Backend::Poll, Backend::Select] {
+        let (server, kept) = start_on(backend, 1);
+        let mut peer = Peer::connect(&server);
+        peer.send("TODANA.SCOPES\nTODANA.SCOPES\n");
+        let first = kept.numbers(1)[0];
+        peer.socket().shutdown(Shutdown::Write).unwrap();
+        // The only loop notices the end.
+        let mut other = Peer::connect(&server);
+        (0..9).for_each(|_| assert_eq!(other.ask("PING"), "+PONG"));
+        server.answer(first, Answer::Number(1));
+        server.answer(kept.numbers(2)[1], Answer::Number(2));
+        assert_eq!((peer.line(), peer.line()), (":1".into(), ":2".into()));
+        assert!(peer.rest().is_empty(), "the server closes the connection after the replies");
+    }
+}
+
+/// Clients whose questions have no place: they wait in line in this order.
+fn in_line(server: &Server, kept: &Kept, count: usize) -> (Vec<Peer>, Vec<Peer>) {
+    let mut asked: Vec<Peer> = (0..64).map(|_| Peer::connect(server)).collect();
+    asked.iter_mut().for_each(|peer| {
         peer.send("TODANA.SCOPES\n");
     });
-    let mut answered = 0;
-    while answered < 100 {
-        until("a question is asked", || kept.numbers.lock().unwrap().len() > answered);
-        let numbers = kept.numbers.lock().unwrap().clone();
-        assert!(numbers.len() - answered <= 64, "{} at once", numbers.len() - answered);
-        for number in &numbers[answered..] {
-            server.answer(*number, Answer::Number(7));
+    kept.numbers(64);
+    let wait = |at| {
+        let mut peer = Peer::connect(server);
+        peer.send("TODANA.SCOPES\n");
+        until("the client waits in line", || server.shared.questions.in_line() == at + 1);
+        peer
+    };
+    (asked, (0..count).map(wait).collect())
+}
+
+#[test]
+fn questions_beyond_the_bound_are_asked_in_the_order_of_their_arrival() {
+    let (server, kept) = start();
+    let (mut asked, mut waiting) = in_line(&server, &kept, 20);
+    for at in 0..84 {
+        // The client behind the answered ones is the next, and no other one.
+        let numbers = kept.numbers((64 + at).min(84));
+        server.answer(numbers[at], Answer::Number(at as u64));
+        let peer = if at < 64 { None } else { waiting.get_mut(at - 64) };
+        if let Some(peer) = peer {
+            assert_eq!(peer.line(), format!(":{at}"));
         }
-        answered = numbers.len();
     }
-    peers.iter_mut().for_each(|peer| assert_eq!(peer.line(), ":7"));
+    let mut lines: Vec<String> = asked.iter_mut().map(Peer::line).collect();
+    lines.sort_by_key(|line| line[1..].parse::<u64>().unwrap());
+    assert_eq!(lines, (0..64).map(|at| format!(":{at}")).collect::<Vec<_>>());
+    assert_eq!(server.panics(), 0);
+}
+
+#[test]
+fn a_client_that_leaves_gives_up_its_place_in_line() {
+    let (server, kept) = start();
+    let (_asked, mut waiting) = in_line(&server, &kept, 3);
+    reset(waiting.remove(1));
+    until("the client has left the line", || server.shared.questions.in_line() == 2);
+    server.answer(kept.numbers(64)[5], Answer::Nothing);
+    for (at, peer) in waiting.iter_mut().enumerate() {
+        server.answer(kept.numbers(65 + at)[64 + at], Answer::Number(7));
+        assert_eq!(peer.line(), ":7");
+    }
+    assert_eq!(server.shared.questions.in_line(), 0);
 }
 
 #[test]
