@@ -319,8 +319,14 @@ a_node_that_says_hello_again_gets_what_is_wanted(Config) ->
         Message = rpc(A, erlang, send, [todana_interest, Message])
     end,
     %% Of a connection before this one.
+    Peer = fun() ->
+        #{Of_b := It} = element(2, rpc(A, sys, get_state, [todana_interest])),
+        %% Its monitor.
+        element(4, It)
+    end,
+    Same = Peer(),
     Send({'DOWN', make_ref(), process, Of_b, noconnection}),
-    ?assertEqual(2, maps:get(peers, state(A))),
+    ?assertEqual(Same, Peer()),
     %% It has seen that a connection was lost, which A has not.
     ok = rpc(B, todana_nif, interest_forget, [A]),
     Publisher = connect(B),
