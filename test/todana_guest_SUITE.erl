@@ -870,6 +870,9 @@ heartbeats_of_somebody_elses_aten_are_its_own(Config) ->
     ok = rpc(A, application, start, [aten]),
     await(fun() -> Beats(A, aten_emitter) end),
     true = Running(A, todana_interest),
+    {ok, undefined} = rpc(A, supervisor, restart_child, [
+        todana_durable_sup, todana_heartbeats
+    ]),
     %% Somebody has started it before.
     {Peer, B} = todana_peers:peer(b),
     {ok, _} = rpc(B, application, ensure_all_started, [aten]),
