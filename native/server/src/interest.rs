@@ -551,7 +551,7 @@ mod tests {
         assert_eq!(want(b"other", 4), (false, true));
         assert_eq!(want(b"other", 4 + ANNOUNCE_MS_MAX), (true, false), "not for ever");
         assert!(interest.note_known(Some(u64::MAX), 5));
-        assert_eq!(want(b"third", 5), (true, true), "there are no others");
+        assert_eq!(want(b"third", 5), (true, false), "there are no others");
         let alone = Interest::new();
         assert_eq!(alone.want(Topic::Channel, &[b"third"], 5), (true, false), "nor a process");
     }
