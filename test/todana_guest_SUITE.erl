@@ -38,7 +38,8 @@
     a_process_that_ends_on_a_guest_frees_its_name_at_once/1,
     names_of_a_guest_that_ends_are_freed/1,
     a_guest_whose_seat_ends_keeps_its_names/1,
-    a_guest_receives_no_heartbeats/1
+    a_guest_receives_no_heartbeats/1,
+    heartbeats_of_somebody_elses_aten_are_its_own/1
 ]).
 %% Called in the guest
 -export([subscriber/2, owner/2, member/2, asked/1, successors/2]).
@@ -86,7 +87,8 @@ all() ->
         a_process_that_ends_on_a_guest_frees_its_name_at_once,
         names_of_a_guest_that_ends_are_freed,
         a_guest_whose_seat_ends_keeps_its_names,
-        a_guest_receives_no_heartbeats
+        a_guest_receives_no_heartbeats,
+        heartbeats_of_somebody_elses_aten_are_its_own
     ].
 
 init_per_testcase(Case, Config) -> todana_peers:open(Case, Config).
@@ -845,6 +847,40 @@ a_guest_receives_no_heartbeats(Config) ->
     Resting([Z]),
     ok = rpc(Z, application, stop, [todana]),
     Resting([]).
+
+heartbeats_of_somebody_elses_aten_are_its_own(Config) ->
+    [A] = cluster([a], Config),
+    Running = fun(Node, Name) ->
+        is_pid(rpc(Node, erlang, whereis, [Name]))
+    end,
+    Beats = fun(Node, Name) ->
+        Names = [todana_heartbeats, aten_emitter],
+        [Name] =:= [N || N <- Names, Running(Node, N)]
+    end,
+    await(fun() -> Beats(A, todana_heartbeats) end),
+    %% It is killed, and has no successor for a time.
+    ok = rpc(A, sys, suspend, [todana_durable_sup]),
+    true = rpc(A, erlang, exit, [rpc(A, erlang, whereis, [todana_heartbeats]),
+                                 kill]),
+    await(fun() -> Beats(A, aten_emitter) end),
+    ok = rpc(A, sys, resume, [todana_durable_sup]),
+    await(fun() -> Beats(A, todana_heartbeats) end),
+    %% Somebody starts aten anew.
+    ok = rpc(A, application, stop, [aten]),
+    ok = rpc(A, application, start, [aten]),
+    await(fun() -> Beats(A, aten_emitter) end),
+    true = Running(A, todana_interest),
+    {ok, undefined} = rpc(A, supervisor, restart_child, [
+        todana_durable_sup, todana_heartbeats
+    ]),
+    %% Somebody has started it before.
+    {Peer, B} = todana_peers:peer(b),
+    {ok, _} = rpc(B, application, ensure_all_started, [aten]),
+    ok = peer:call(Peer, todana_peers, start, [
+        todana_peers:data_dir(b, Config), [{cluster_join, A}]
+    ], 60_000),
+    await(fun() -> todana_peers:is_open(B) end),
+    true = Beats(B, aten_emitter).
 
 %% ---------------------------------------------------------------- helpers ---
 

@@ -13,6 +13,12 @@
     a_node_that_was_cut_off_gets_what_it_wants/1,
     a_node_that_starts_again_gets_what_it_wants/1,
     a_guest_with_another_seat_gets_what_it_wants/1,
+    a_guest_waits_until_its_seat_knows_what_it_wants/1,
+    a_seat_wants_everything_for_a_guest_that_announces_nothing/1,
+    a_node_that_says_hello_again_gets_what_is_wanted/1,
+    processes_that_are_killed_leave_no_node_deaf/1,
+    a_process_that_starts_again_waits_for_the_others/1,
+    a_log_that_hangs_keeps_no_subscription_waiting/1,
     a_node_that_announces_nothing_gets_everything/1
 ]).
 
@@ -30,6 +36,12 @@ all() ->
         a_node_that_was_cut_off_gets_what_it_wants,
         a_node_that_starts_again_gets_what_it_wants,
         a_guest_with_another_seat_gets_what_it_wants,
+        a_guest_waits_until_its_seat_knows_what_it_wants,
+        a_seat_wants_everything_for_a_guest_that_announces_nothing,
+        a_node_that_says_hello_again_gets_what_is_wanted,
+        processes_that_are_killed_leave_no_node_deaf,
+        a_process_that_starts_again_waits_for_the_others,
+        a_log_that_hangs_keeps_no_subscription_waiting,
         a_node_that_announces_nothing_gets_everything
     ].
 
@@ -230,6 +242,159 @@ a_guest_with_another_seat_gets_what_it_wants(Config) ->
     [?assertEqual(~"text\r\n", message(S)) || S <- [Subscriber, Next]],
     await_quiet(B, X).
 
+a_guest_waits_until_its_seat_knows_what_it_wants(Config) ->
+    Members = members(Config),
+    [A | _] = Members,
+    [await_peers(N, 2) || N <- Members],
+    Suspended = fun(Nodes, Change) ->
+        [ok = rpc(N, sys, suspend, [todana_interest]) || N <- Nodes],
+        Changed = Change(),
+        [
+            begin
+                ok = gen_tcp:send(Socket, ~"SUBSCRIBE news\r\n"),
+                ?assertEqual({error, timeout}, gen_tcp:recv(Socket, 1, 300))
+            end
+         || Socket <- [connect(Changed)]
+        ],
+        [ok = rpc(N, sys, resume, [todana_interest]) || N <- Nodes],
+        Subscriber = subscribed(Changed, ~"SUBSCRIBE news\r\n"),
+        [
+            begin
+                ok = gen_tcp:send(connect(N), ~"PUBLISH news text\r\n"),
+                ?assertEqual(~"text\r\n", message(Subscriber))
+            end
+         || N <- [Changed | Nodes]
+        ]
+    end,
+    Suspended(Members, fun() -> guest(x, A, ?LISTEN) end),
+    %% The name is an old one, but its next seat does not know it.
+    X = list_to_atom(todana_peers:name(x) ++ "@127.0.0.1"),
+    Seat = rpc(X, todana_guest, seat, []),
+    Others = Members -- [Seat],
+    Suspended(Others, fun() ->
+        kill(Seat),
+        await(fun() ->
+            lists:member(rpc(X, todana_guest, seat, []), Others)
+        end),
+        X
+    end).
+
+a_seat_wants_everything_for_a_guest_that_announces_nothing(Config) ->
+    Members = members(Config),
+    X = guest(x, hd(Members), ?LISTEN),
+    [await_peers(N, 2) || N <- Members],
+    await_peers(X, 1),
+    Seat = rpc(X, todana_guest, seat, []),
+    [Other | _] = Members -- [Seat],
+    await_quiet(Other, Seat),
+    Child = [todana_sup, todana_interest],
+    ok = rpc(X, supervisor, terminate_child, Child),
+    Subscriber = subscribed(X, ~"SUBSCRIBE news\r\n"),
+    Publisher = connect(Other),
+    await(fun() ->
+        _ = ask(Publisher, ~"PUBLISH news text\r\n"),
+        gen_tcp:recv(Subscriber, 1, 100) =/= {error, timeout}
+    end),
+    %% The seat's process knows its guests again.
+    kill_process(Seat),
+    Again = subscribed(X, ~"SUBSCRIBE more\r\n"),
+    await(fun() ->
+        _ = ask(Publisher, ~"PUBLISH more text\r\n"),
+        gen_tcp:recv(Again, 1, 100) =/= {error, timeout}
+    end),
+    {ok, _} = rpc(X, supervisor, restart_child, Child),
+    await_quiet(Other, Seat),
+    Last = subscribed(X, ~"SUBSCRIBE last\r\n"),
+    _ = ask(Publisher, ~"PUBLISH last text\r\n"),
+    ?assertEqual(~"text\r\n", message(Last)),
+    %% Nothing is left of a guest that is gone.
+    kill(X),
+    await(fun() -> items(Seat) =:= 0 end).
+
+a_node_that_says_hello_again_gets_what_is_wanted(Config) ->
+    [A, B, _] = Members = members(Config),
+    [await_peers(N, 2) || N <- Members],
+    Of_b = rpc(B, erlang, whereis, [todana_interest]),
+    Send = fun(Message) ->
+        Message = rpc(A, erlang, send, [todana_interest, Message])
+    end,
+    %% Of a connection before this one.
+    Peer = fun() ->
+        #{Of_b := It} = element(2, rpc(A, sys, get_state, [todana_interest])),
+        %% Its monitor.
+        element(4, It)
+    end,
+    Same = Peer(),
+    Send({'DOWN', make_ref(), process, Of_b, noconnection}),
+    ?assertEqual(Same, Peer()),
+    %% It has seen that a connection was lost, which A has not.
+    ok = rpc(B, todana_nif, interest_forget, [A]),
+    Publisher = connect(B),
+    #{A := Before} = received([A]),
+    ~":0\r\n" = ask(Publisher, ~"PUBLISH nobody text\r\n"),
+    await(fun() -> received([A]) =:= #{A => Before + 1} end),
+    Send({hello, member, Of_b}),
+    await_quiet(B, A).
+
+processes_that_are_killed_leave_no_node_deaf(Config) ->
+    Members = members(Config),
+    X = guest(x, hd(Members), ?LISTEN),
+    Nodes = [X | Members],
+    [await_peers(N, 2) || N <- Members],
+    await_peers(X, 1),
+    [
+        begin
+            case End of
+                kill -> kill_process(Killed);
+                _ -> ok = rpc(Killed, sys, terminate, [todana_interest, End])
+            end,
+            Name = io_lib:format("~s~s~s", [Killed, End, At]),
+            Subscriber = subscribed(At, [~"SUBSCRIBE ", Name, ~"\r\n"]),
+            [
+                begin
+                    Publisher = connect(From),
+                    Request = [~"PUBLISH ", Name, ~" text\r\n"],
+                    ok = gen_tcp:send(Publisher, Request),
+                    ?assertEqual(~"text\r\n", message(Subscriber)),
+                    gen_tcp:close(Publisher)
+                end
+             || From <- Nodes
+            ],
+            gen_tcp:close(Subscriber)
+        end
+     || Killed <- Nodes, End <- [kill, shutdown], At <- Nodes
+    ],
+    %% All get what they want, and no more.
+    [From | _] = Members -- [rpc(X, todana_guest, seat, [])],
+    [await_quiet(From, To) || To <- Nodes -- [From]].
+
+a_process_that_starts_again_waits_for_the_others(Config) ->
+    [A, _, C] = Members = members(Config),
+    [await_peers(N, 2) || N <- Members],
+    %% It has what the process of A has announced that ends now.
+    ok = rpc(C, sys, suspend, [todana_interest]),
+    kill_process(A),
+    Subscriber = connect(A),
+    ok = gen_tcp:send(Subscriber, ~"SUBSCRIBE news\r\n"),
+    ?assertEqual({error, timeout}, gen_tcp:recv(Subscriber, 1, 300)),
+    ok = rpc(C, sys, resume, [todana_interest]),
+    lines(Subscriber, 6),
+    ok = gen_tcp:send(connect(C), ~"PUBLISH news text\r\n"),
+    ?assertEqual(~"text\r\n", message(Subscriber)).
+
+a_log_that_hangs_keeps_no_subscription_waiting(Config) ->
+    [A | _] = Members = members(Config),
+    [await_peers(N, 2) || N <- Members],
+    {Name, _} = rpc(A, todana_ra_server, address, [
+        rpc(A, todana_raft_groups, first, [])
+    ]),
+    ok = rpc(A, sys, suspend, [Name]),
+    true = rpc(A, ets, delete_all_objects, [ra_leaderboard]),
+    %% An answer of the log is not needed for these.
+    {nodeup, _} = rpc(A, erlang, send, [todana_interest, {nodeup, A}]),
+    _ = rpc(A, sys, get_state, [todana_interest, 2_000]),
+    ok = rpc(A, sys, resume, [Name]).
+
 %% As one of an earlier version.
 a_node_that_announces_nothing_gets_everything(Config) ->
     [A, B, C] = members(Config),
@@ -275,7 +440,22 @@ await_peers(Node, Count) ->
 
 state(Node) ->
     State = rpc(Node, sys, get_state, [todana_interest]),
-    #{peers => map_size(element(2, State))}.
+    %% Those that have answered.
+    Known = [P || {peer, _, _, _, _, N, _, _} = P <-
+                  maps:values(element(2, State)), N >= 0],
+    #{peers => length(Known)}.
+
+%% Returns when there is another one.
+kill_process(Node) ->
+    Pid = rpc(Node, erlang, whereis, [todana_interest]),
+    true = rpc(Node, erlang, exit, [Pid, kill]),
+    await_successor(Node, Pid).
+
+await_successor(Node, Pid) ->
+    case rpc(Node, erlang, whereis, [todana_interest]) of
+        Next when is_pid(Next), Next =/= Pid -> ok;
+        _ -> await_successor(Node, Pid)
+    end.
 
 %% What nobody wants does not reach a node any more.
 await_quiet(From, To) ->

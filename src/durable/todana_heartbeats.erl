@@ -10,40 +10,65 @@
 %%
 %% If somebody has set the interval, or has started aten before Todana, nothing
 %% changes; nor does the interval in somebody else's node, whose application may
-%% use Ra, too.
+%% use Ra, too. What Todana may change ends with the aten that it has started:
+%% with another one, this process ends, and aten sends its own heartbeats.
 -module(todana_heartbeats).
 -moduledoc false.
 -behaviour(gen_server).
 
--export([prepare/0, adapt/1, start_link/0, resting/0]).
+-export([prepare/0, note/1, adapt/1, start_link/0, resting/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
+%% A process
+-export([guard/1]).
 
 %% The default of aten, and what a node without a cluster has, in milliseconds.
 -define(BEATING_MS, 100).
 -define(RESTING_MS, 60_000).
-%% In the environment of aten: what may be changed, the interval (`all') or only
-%% to whom heartbeats are sent (`recipients').
+%% In the environment of aten: what may be changed, and the supervisor of the
+%% aten for which that holds.
 -define(OURS, todana).
+-define(SUPERVISOR, aten_sup).
 -define(EMITTER, aten_emitter).
+%% The supervisor starts the process again within this time.
+-define(SUCCESSOR_MS, 1_000).
+
+%% The interval (`all'), or only to whom heartbeats are sent.
+-type ours() :: all | recipients | none.
 
 -record(state, {
+    %% Of aten.
+    monitor :: reference(),
     %% Processes of nodes that want no heartbeats.
     resting = #{} :: #{pid() => reference()}
 }).
 
--doc "Called before aten is started.".
--spec prepare() -> ok.
+-doc """
+Called before aten is started, and `note/1` after that with what this returns.
+""".
+-spec prepare() -> ours().
 prepare() ->
     _ = application:load(aten),
-    application:set_env(aten, ?OURS, case interval_ms() of
-        ?BEATING_MS ->
+    %% An aten that has ended leaves the interval that Todana has set.
+    _ = case {whereis(?SUPERVISOR), application:get_env(aten, ?OURS)} of
+        {undefined, {ok, {all, _}}} -> set_interval(?BEATING_MS);
+        _ -> ok
+    end,
+    case {whereis(?SUPERVISOR), interval_ms()} of
+        {undefined, ?BEATING_MS} ->
             case todana_foreground:is_starting() of
                 true -> all;
                 false -> recipients
             end;
-        _ ->
-            none
-    end).
+        {undefined, _} ->
+            none;
+        {_Pid, _} ->
+            ours()
+    end.
+
+-doc "Called when aten has been started.".
+-spec note(ours()) -> ok.
+note(Ours) ->
+    application:set_env(aten, ?OURS, {Ours, whereis(?SUPERVISOR)}).
 
 -doc "Adapts the interval to a member of a cluster, or to a node without one.".
 -spec adapt(todana_data_dir:opened()) -> ok.
@@ -51,17 +76,41 @@ adapt(#{cluster := Cluster}) ->
     Wanted = case Cluster of none -> ?RESTING_MS; _ -> ?BEATING_MS end,
     case ours() =:= all andalso interval_ms() =/= Wanted of
         true ->
-            ok = application:set_env(aten, heartbeat_interval, Wanted),
+            ok = set_interval(Wanted),
             %% It reads it when it starts.
-            _ = supervisor:terminate_child(aten_sup, ?EMITTER),
-            _ = supervisor:restart_child(aten_sup, ?EMITTER),
-            ok;
+            case whereis(?MODULE) of
+                undefined ->
+                    ok = stop(),
+                    restart();
+                _ ->
+                    ok
+            end;
         false ->
             ok
     end.
 
--spec ours() -> all | recipients | none.
-ours() -> application:get_env(aten, ?OURS, none).
+-spec ours() -> ours().
+ours() ->
+    case {whereis(?SUPERVISOR), application:get_env(aten, ?OURS)} of
+        {Pid, {ok, {Ours, Pid}}} when is_pid(Pid) -> Ours;
+        _ -> none
+    end.
+
+%% Aten may end meanwhile.
+-spec stop() -> ok.
+stop() ->
+    _ = try supervisor:terminate_child(?SUPERVISOR, ?EMITTER)
+        catch exit:_ -> ok end,
+    ok.
+
+-spec restart() -> ok.
+restart() ->
+    _ = try supervisor:restart_child(?SUPERVISOR, ?EMITTER)
+        catch exit:_ -> ok end,
+    ok.
+
+-spec set_interval(pos_integer()) -> ok.
+set_interval(Ms) -> application:set_env(aten, heartbeat_interval, Ms).
 
 -spec interval_ms() -> term().
 interval_ms() -> application:get_env(aten, heartbeat_interval, unset).
@@ -81,11 +130,13 @@ resting() -> gen_server:call(?MODULE, resting).
 -spec init([]) -> {ok, #state{}}.
 init([]) ->
     _ = process_flag(trap_exit, true),
+    Monitor = monitor(process, ?SUPERVISOR),
     ok = net_kernel:monitor_nodes(true),
     lists:foreach(fun ask/1, nodes()),
-    _ = supervisor:terminate_child(aten_sup, ?EMITTER),
+    _ = spawn(?MODULE, guard, [self()]),
+    ok = stop(),
     ok = again(),
-    {ok, #state{}}.
+    {ok, #state{monitor = Monitor}}.
 
 -spec handle_call(resting, gen_server:from(), #state{}) ->
     {reply, [node()], #state{}}.
@@ -96,7 +147,11 @@ handle_call(resting, _From, State) ->
 handle_cast(_Message, State) ->
     {noreply, State}.
 
--spec handle_info(term(), #state{}) -> {noreply, #state{}}.
+-spec handle_info(term(), #state{}) ->
+    {noreply, #state{}} | {stop, normal, #state{}}.
+%% Another aten is somebody else's, and sends its own.
+handle_info({'DOWN', Monitor, _, _, _}, #state{monitor = Monitor} = State) ->
+    {stop, normal, State};
 handle_info(emit, State) ->
     ok = again(),
     %% One that does not take it now gets the next one.
@@ -121,8 +176,24 @@ handle_info(_Message, State) ->
 %% Others may use Ra in this node.
 -spec terminate(term(), #state{}) -> ok.
 terminate(_Reason, _State) ->
-    _ = try supervisor:restart_child(aten_sup, ?EMITTER) catch exit:_ -> ok end,
-    ok.
+    restart().
+
+%% Nor may heartbeats end with this process if it is killed and has no
+%% successor.
+-doc false.
+-spec guard(pid()) -> ok.
+guard(Pid) ->
+    Monitor = monitor(process, Pid),
+    receive {'DOWN', Monitor, _, _, _} -> ok end,
+    receive after ?SUCCESSOR_MS -> ok end,
+    case whereis(?MODULE) of
+        undefined ->
+            ok = restart(),
+            _ = whereis(?MODULE) =/= undefined andalso stop(),
+            ok;
+        _ ->
+            ok
+    end.
 
 -spec beats(pid(), #state{}) -> #state{}.
 beats(Pid, #state{resting = Resting} = State) ->

@@ -7,8 +7,8 @@
 -moduledoc false.
 
 -export([leader/1, facts/1, is_elector/1, voters/2, known/1,
-         listed/1, connected/1, list/2, list/3, read_index/3, is_confirmed/1,
-         await/3, confirmed/1, written/1, log_end/1, votes/1]).
+         listed/1, led/1, connected/1, list/2, list/3, read_index/3,
+         is_confirmed/1, await/3, confirmed/1, written/1, log_end/1, votes/1]).
 %% Other nodes call it.
 -export([log_end/0]).
 -export([command/2, ask/2, add/3, promote/3, remove/2]).
@@ -112,18 +112,26 @@ known(Group) ->
 -spec connected(group()) -> [node()].
 connected(Group) -> [N || N <- known(Group), lists:member(N, nodes())].
 
+-doc "The same as `known/1` while a leader is known. It asks no process.".
+-spec led(group()) -> {ok, [node()]} | unknown.
+led(Group) ->
+    {Name, _} = todana_ra_server:address(Group),
+    case ra_leaderboard:lookup_members(Name) of
+        [_ | _] = Led -> {ok, lists:sort([Node || {_, Node} <- Led])};
+        _ -> unknown
+    end.
+
 -doc "The same as `known/1`, unless this node does not know it now.".
 -spec listed(group()) -> {ok, [node()]} | unknown.
 listed(Group) ->
-    {Name, _} = todana_ra_server:address(Group),
-    Members =
-        case ra_leaderboard:lookup_members(Name) of
-            [_ | _] = Led -> Led;
-            _ -> own_members(Group)
-        end,
-    case lists:sort([Node || {_, Node} <- Members]) of
-        [] -> unknown;
-        Nodes -> {ok, Nodes}
+    case led(Group) of
+        {ok, Nodes} ->
+            {ok, Nodes};
+        unknown ->
+            case lists:sort([Node || {_, Node} <- own_members(Group)]) of
+                [] -> unknown;
+                Nodes -> {ok, Nodes}
+            end
     end.
 
 %% The servers of nodes, in the order in which Ra is to ask them. It waits for

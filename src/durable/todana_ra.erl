@@ -86,9 +86,9 @@ start_application() ->
         false ->
             _ = application:load(ra),
             ok = quiet(),
-            ok = todana_heartbeats:prepare(),
+            Ours = todana_heartbeats:prepare(),
             case application:ensure_all_started(ra, temporary) of
-                {ok, _} -> ok;
+                {ok, _} -> todana_heartbeats:note(Ours);
                 {error, {_, Reason}} -> {error, {ra, Reason}}
             end
     end.

@@ -150,9 +150,18 @@ start_link(Node, Link) ->
 -spec init({node(), pid()}) -> {ok, #state{}}.
 init({Node, Link}) ->
     ok = todana_seats:note(Node),
+    ok = want_everything(whereis(todana_interest)),
     _ = monitor(process, Link),
     _ = erlang:send_after(?TICK_MS, self(), {tick, ?SILENT_TICKS}),
     {ok, #state{guest = Link, native = todana_nif:seat_open()}}.
+
+%% Until the guest has announced what it wants.
+-spec want_everything(pid() | undefined) -> ok.
+want_everything(undefined) ->
+    ok;
+want_everything(Process) ->
+    Process ! guest,
+    ok.
 
 -spec handle_call(term(), gen_server:from(), #state{}) ->
     {reply, {error, unknown_call}, #state{}}.

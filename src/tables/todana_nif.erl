@@ -70,6 +70,7 @@
     interest_full/0,
     interest_known/1,
     interest_note/3,
+    interest_expect/1,
     interest_forget/1,
     persistence_attach/1,
     persistence_note/1,
@@ -526,7 +527,7 @@ question_attach(_) -> erlang:nif_error(not_loaded).
 -spec question_answer(non_neg_integer(), answer()) -> ok.
 question_answer(_, _) -> erlang:nif_error(not_loaded).
 
--spec interest_attach(pid()) -> ok.
+-spec interest_attach(pid()) -> Number :: non_neg_integer().
 interest_attach(_) -> erlang:nif_error(not_loaded).
 
 -spec interest_detach() -> ok.
@@ -538,11 +539,14 @@ interest_take() -> erlang:nif_error(not_loaded).
 -spec interest_full() -> announcement().
 interest_full() -> erlang:nif_error(not_loaded).
 
--spec interest_known(non_neg_integer() | infinity) -> ok.
+-spec interest_known(none | non_neg_integer() | infinity) -> ok.
 interest_known(_) -> erlang:nif_error(not_loaded).
 
 -spec interest_note(node(), IsGuest :: boolean(), announcement()) -> boolean().
 interest_note(_, _, _) -> erlang:nif_error(not_loaded).
+
+-spec interest_expect(node()) -> ok.
+interest_expect(_) -> erlang:nif_error(not_loaded).
 
 -spec interest_forget(node()) -> ok.
 interest_forget(_) -> erlang:nif_error(not_loaded).

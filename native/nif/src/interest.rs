@@ -52,6 +52,11 @@ pub(crate) fn select(bundle: &[u8], nodes: &[Atom]) -> Vec<Selection> {
     ANNOUNCED.select(bundle, nodes)
 }
 
+/// All other nodes know this announcement. Returns whether clients may wait for that.
+pub(crate) fn note_known(known: Option<u64>) -> bool {
+    INTEREST.note_known(known, now_ms())
+}
+
 /// This node wants what its guests want.
 fn hold(changes: Vec<Change>) {
     let now_ms = now_ms();
@@ -64,20 +69,20 @@ fn hold(changes: Vec<Change>) {
     }
 }
 
-/// `interest_attach(Pid) -> ok`: this process receives `todana_interest` when there is something to
-/// announce, and then takes announcements until there is none. Nothing is known of other nodes.
-#[rustler::nif]
-fn interest_attach(process: LocalPid) -> Atom {
+/// `interest_attach(Pid) -> Number`: this process receives `todana_interest` when there is
+/// something to announce, and then takes announcements until there is none. Nothing is known of
+/// other nodes. The number is that of the last announcement.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn interest_attach(process: LocalPid) -> u64 {
     *PROCESS.lock() = Some(process);
     hold(ANNOUNCED.forget_all());
-    INTEREST.attach();
-    atoms::ok()
+    INTEREST.attach(now_ms())
 }
 
-/// `interest_detach() -> ok`: the node belongs to no cluster any more.
-#[rustler::nif]
+/// `interest_detach() -> ok`: the process ends.
+#[rustler::nif(schedule = "DirtyCpu")]
 fn interest_detach() -> Atom {
-    INTEREST.detach();
+    INTEREST.detach(now_ms());
     *PROCESS.lock() = None;
     hold(ANNOUNCED.forget_all());
     atoms::ok()
@@ -101,23 +106,25 @@ fn announcement(env: Env<'_>, announcement: Announcement) -> Term<'_> {
     (announcement.number, announcement.is_full, Binary::from(items)).encode(env)
 }
 
-/// `interest_known(Number | infinity) -> ok`: all other nodes know this announcement; `infinity` if
-/// there are none.
-#[rustler::nif]
-fn interest_known(number: Term<'_>) -> Atom {
-    INTEREST.note_known(number.decode().unwrap_or(u64::MAX));
-    atoms::ok()
-}
-
 /// `interest_note(Node, IsGuest, {Number, IsFull, Items}) -> boolean()`: a node has announced
-/// something. False if an announcement before this one is missing.
+/// something. False if an announcement before this one is missing: then it gets everything.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn interest_note(node: Atom, is_guest: bool, announced: (u64, bool, Binary<'_>)) -> bool {
     let (number, is_full, items) = announced;
     let noted = ANNOUNCED.note(node, is_guest, number, is_full, items.as_slice());
     let is_complete = noted.is_some();
-    hold(noted.unwrap_or_else(|| ANNOUNCED.forget(node)));
+    hold(noted.unwrap_or_else(|| match is_guest {
+        true => ANNOUNCED.expect(node),
+        false => ANNOUNCED.forget(node),
+    }));
     is_complete
+}
+
+/// `interest_expect(Node) -> ok`: a guest has announced nothing yet, so that it gets everything.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn interest_expect(node: Atom) -> Atom {
+    hold(ANNOUNCED.expect(node));
+    atoms::ok()
 }
 
 /// `interest_forget(Node) -> ok`: nothing is known of a node any more.

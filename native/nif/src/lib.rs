@@ -58,6 +58,7 @@ mod single;
 mod spread;
 mod store;
 mod submit;
+mod subscribers;
 mod subscription;
 mod tables;
 mod time;

@@ -19,8 +19,9 @@ use todana_command::Glob;
 const NAMES_PER_TURN: usize = 512;
 /// The pause before another attempt to publish, if subscribers have too much to take.
 pub(super) const FULL_MS: u64 = 1;
-/// The pause before the next question whether other nodes know of a subscription.
-pub(super) const ANNOUNCING_MS: u64 = 1;
+/// The pause before the next question whether other nodes know of a subscription, if nothing wakes
+/// the client before.
+pub(super) const ANNOUNCING_MS: u64 = 100;
 
 impl Name {
     /// Whether the replies are pushes, which CLIENT REPLY does not suppress.
@@ -67,8 +68,12 @@ impl<H: Host> Call<'_, '_, H> {
     pub(super) fn subscribe(&mut self, topic: Topic) -> Done {
         let begin = match self.state.begun.take() {
             Some(Unfinished::Subscribing { at, .. }) => at,
+            Some(Unfinished::Announcing { at }) => return self.announce(topic, at),
             _ => {
                 self.check_subscriptions(topic)?;
+                if self.arguments.len() > 1 + NAMES_PER_TURN && !self.state.is_in_exec {
+                    return self.announce(topic, 1);
+                }
                 1
             }
         };
@@ -87,6 +92,17 @@ impl<H: Host> Call<'_, '_, H> {
         if end < self.arguments.len() {
             self.state.begun = Some(Unfinished::Subscribing { at: end, waits: false });
         }
+        Ok(Flow::Continue)
+    }
+
+    /// Announces all names before the first is subscribed, so that the client waits once for many.
+    fn announce(&mut self, topic: Topic, begin: usize) -> Done {
+        let end = self.arguments.len().min(begin + NAMES_PER_TURN);
+        self.host.announce(topic, &self.arguments[begin..end]);
+        self.state.begun = Some(match end < self.arguments.len() {
+            true => Unfinished::Announcing { at: end },
+            false => Unfinished::Subscribing { at: 1, waits: false },
+        });
         Ok(Flow::Continue)
     }
 

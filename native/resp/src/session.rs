@@ -149,6 +149,7 @@ fn next_of<H: Host>(unfinished: &Unfinished, database: usize, host: &H) -> Next 
         Unfinished::Command(_)
         | Unfinished::Listing(_)
         | Unfinished::Subscribing { waits: false, .. }
+        | Unfinished::Announcing { .. }
         | Unfinished::Topics(_)
         | Unfinished::Publishing { is_full: false, .. } => Next::Yield,
         Unfinished::Publishing { is_full: true, .. } => Next::Wait { ms: channels::FULL_MS },

@@ -68,6 +68,8 @@ pub(super) enum Unfinished {
     /// SUBSCRIBE and its relatives, from this argument on; UNSUBSCRIBE from everything. It may wait
     /// until other nodes know of the next subscriptions.
     Subscribing { at: usize, waits: bool },
+    /// SUBSCRIBE and its relatives, of which the names from this argument on are to be announced.
+    Announcing { at: usize },
     /// PUBLISH, and whether it waits for subscribers.
     Publishing { begun: Publishing, is_full: bool },
     /// PUBSUB CHANNELS.
@@ -92,6 +94,7 @@ impl Unfinished {
             | Unfinished::Held { .. }
             | Unfinished::Paused
             | Unfinished::Subscribing { .. }
+            | Unfinished::Announcing { .. }
             | Unfinished::Commit { .. } => 0,
         }
     }

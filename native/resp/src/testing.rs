@@ -5,7 +5,6 @@ use super::{
     KeyTracking, Operator, Page, Published, Publishing, Question, Questions, SlowLog, Topic,
     Topology, Tracking, interpreter,
 };
-use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex};
@@ -44,7 +43,9 @@ pub struct RespPart {
     /// The present question, and how often its answer was looked for.
     pub question: Option<(String, usize)>,
     /// How often a client has to wait before all nodes know to what it subscribes.
-    pub announcing: Cell<usize>,
+    pub announcing: usize,
+    /// How many names the session has announced, each as often as it has.
+    pub announced: usize,
     /// Options.
     pub options: Mutex<Vec<(String, String)>>,
 }
@@ -59,9 +60,10 @@ impl Channels for FakeHost {
     fn subscriptions(&self) -> [usize; 3] {
         Topic::ALL.map(|topic| self.part.subscribed[topic as usize].len())
     }
-    fn announce(&self, _topic: Topic, _names: &[&[u8]]) -> bool {
-        let left = self.part.announcing.get();
-        self.part.announcing.set(left.saturating_sub(1));
+    fn announce(&mut self, _topic: Topic, names: &[&[u8]]) -> bool {
+        let left = self.part.announcing;
+        self.part.announcing = left.saturating_sub(1);
+        self.part.announced += names.len();
         left == 0
     }
     fn subscribe(&mut self, topic: Topic, name: &[u8]) {

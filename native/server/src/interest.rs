@@ -37,6 +37,8 @@ const PATTERNS_MAX: usize = 256;
 
 /// Entries that the queue of items without holders may have beyond twice the items.
 const QUEUE_SLACK: usize = 1_024;
+/// Entries of that queue that one call looks at, so that nobody waits long for the lock.
+const FORGOTTEN_MAX: usize = 2_048;
 
 const CHANNEL: u8 = 0;
 const PATTERN: u8 = 1;
@@ -117,8 +119,11 @@ struct Own {
     announces: bool,
     /// That of the last announcement.
     number: u64,
-    /// That of the last announcement that all other nodes know.
-    known: u64,
+    /// That of the last announcement that all other nodes know. `None`: one of them may know
+    /// nothing, or something that an earlier process has announced.
+    known: Option<u64>,
+    /// When the others knew less than before, or were found to know nothing, for the last time.
+    less_known_ms: u64,
     /// Whether there are too many items to announce each of them.
     is_everything: bool,
     /// The process will take the next announcement without being woken.
@@ -151,29 +156,33 @@ impl Interest {
             unheld: VecDeque::new(),
             announces: false,
             number: 0,
-            known: u64::MAX,
+            known: None,
+            less_known_ms: 0,
             is_everything: false,
             is_awake: false,
         };
         Interest { is_attached: AtomicBool::new(false), own: Mutex::new(own) }
     }
 
-    /// There is a process, which takes announcements. No other node knows anything yet.
-    pub fn attach(&self) {
+    /// There is a process, which takes announcements. Others may know something else. Returns the
+    /// number of the last announcement.
+    pub fn attach(&self, now_ms: u64) -> u64 {
         let mut own = self.lock();
-        (own.is_awake, own.known) = (false, u64::MAX);
+        own.is_awake = false;
+        own.know(None, now_ms);
         // Items that were not taken are in the full announcement.
         own.number += u64::from(!own.added.is_empty());
         own.added.clear();
         own.announces = true;
         self.is_attached.store(true, Relaxed);
+        own.number
     }
 
-    /// There is no process.
-    pub fn detach(&self) {
-        self.is_attached.store(false, Relaxed);
+    /// There is no process. There may be another one soon: until then, clients wait.
+    pub fn detach(&self, now_ms: u64) {
         let mut own = self.lock();
-        (own.announces, own.known) = (false, u64::MAX);
+        own.announces = false;
+        own.know(None, now_ms);
         own.added.clear();
         // Nobody takes an announcement, by which they would be forgotten.
         own.items.retain(|_, wanted| wanted.holders > 0);
@@ -188,6 +197,9 @@ impl Interest {
             return (true, false);
         }
         let mut own = self.lock();
+        if !own.announces {
+            return (own.is_over(own.less_known_ms, now_ms), false);
+        }
         let mut is_known = true;
         for name in names {
             let key = own.key_of(topic, name);
@@ -216,7 +228,8 @@ impl Interest {
         let Some(wanted) = own.items.get_mut(&key) else { return };
         wanted.holders = wanted.holders.saturating_sub(1);
         wanted.last_ms = now_ms;
-        if wanted.holders > 0 {
+        if wanted.holders > 0 || is_announced && key == Key::Everything {
+            // The next announcement removes it.
             return;
         }
         if !is_announced {
@@ -231,6 +244,9 @@ impl Interest {
 
     /// The next announcement. After `None`, the next item wakes the process. It also has the items
     /// that nobody has held for long, for which nothing wakes the process.
+    ///
+    /// All items that clients wait for are in one announcement. Its length is bounded by
+    /// [`ITEMS_MAX`] and [`PATTERNS_MAX`].
     pub fn take(&self, now_ms: u64) -> Option<Announcement> {
         let mut own = self.lock();
         let removed = own.forget(now_ms);
@@ -246,28 +262,30 @@ impl Interest {
             return None;
         }
         own.number += 1;
-        let items = if is_full {
+        let number = own.number;
+        let changes: Vec<(Item, u8)> = if is_full {
             own.all()
         } else {
-            let mut items = Vec::new();
-            removed.iter().for_each(|item| encode(item, NO_MORE, &mut items));
             let added = added.iter().filter_map(|key| Some(item(*key, own.items.get(key)?)));
-            added.for_each(|item| encode(&item, 0, &mut items));
-            items
+            removed.into_iter().map(|item| (item, NO_MORE)).chain(added.map(|it| (it, 0))).collect()
         };
-        Some(Announcement { number: own.number, is_full, items })
+        drop(own);
+        Some(Announcement { number, is_full, items: encoded(&changes) })
     }
 
     /// Everything that was announced, for a node that has just come. It may have items of the next
     /// announcement, too.
     pub fn full(&self) -> Announcement {
         let own = self.lock();
-        Announcement { number: own.number, is_full: true, items: own.all() }
+        let (number, items) = (own.number, own.all());
+        drop(own);
+        Announcement { number, is_full: true, items: encoded(&items) }
     }
 
-    /// All other nodes know this announcement and those before it; `u64::MAX` if there are none.
-    pub fn note_known(&self, number: u64) {
-        self.lock().known = number;
+    /// All other nodes know this announcement and those before it; `u64::MAX` if there are none,
+    /// `None` if one of them may know nothing. Returns whether clients may wait for that.
+    pub fn note_known(&self, known: Option<u64>, now_ms: u64) -> bool {
+        self.lock().know(known, now_ms)
     }
 
     fn lock(&self) -> MutexGuard<'_, Own> {
@@ -297,10 +315,23 @@ impl Own {
         }
     }
 
+    /// Returns whether more is known than before.
+    fn know(&mut self, known: Option<u64>, now_ms: u64) -> bool {
+        if known < self.known || known.is_none() {
+            self.less_known_ms = now_ms;
+        }
+        let is_more = known > self.known;
+        self.known = known;
+        is_more
+    }
+
+    fn is_over(&self, since_ms: u64, now_ms: u64) -> bool {
+        now_ms.saturating_sub(since_ms) >= ANNOUNCE_MS_MAX
+    }
+
     /// Returns whether a client need not wait. `pattern` is called for a new one.
     fn want(&mut self, key: Key, now_ms: u64, pattern: impl FnOnce() -> Arc<[u8]>) -> bool {
         let number = self.number + u64::from(self.announces && !self.is_everything);
-        let known = self.known;
         let wanted = self.items.entry(key).or_insert_with(|| {
             if number > self.number {
                 self.added.push(key);
@@ -316,7 +347,8 @@ impl Own {
             Wanted { pattern, holders: 0, number, since_ms: now_ms, last_ms: now_ms, is_queued }
         });
         wanted.last_ms = now_ms;
-        wanted.number <= known || now_ms.saturating_sub(wanted.since_ms) >= ANNOUNCE_MS_MAX
+        let (number, since_ms) = (wanted.number, wanted.since_ms.max(self.less_known_ms));
+        Some(number) <= self.known || self.is_over(since_ms, now_ms)
     }
 
     fn wakes(&mut self) -> bool {
@@ -326,8 +358,14 @@ impl Own {
     /// Removes the items that nobody has held for long, and returns them.
     fn forget(&mut self, now_ms: u64) -> Vec<Item> {
         let mut removed = Vec::new();
+        // Nodes without an announcement of their own have it at once, and it costs all messages.
+        if self.items.get(&Key::Everything).is_some_and(|wanted| wanted.holders == 0) {
+            self.items.remove(&Key::Everything);
+            removed.push(Item::Everything);
+        }
         let is_due = |(_, since): &mut (Key, u64)| now_ms.saturating_sub(*since) >= UNHELD_MS;
-        while let Some((key, _)) = self.unheld.pop_front_if(is_due) {
+        for _ in 0..FORGOTTEN_MAX {
+            let Some((key, _)) = self.unheld.pop_front_if(is_due) else { break };
             let Some(wanted) = self.items.get_mut(&key) else { continue };
             wanted.is_queued = false;
             if wanted.holders > 0 {
@@ -366,16 +404,19 @@ impl Own {
         self.unheld = unheld.into();
     }
 
-    fn all(&self) -> Vec<u8> {
-        let mut items = Vec::new();
+    fn all(&self) -> Vec<(Item, u8)> {
         if self.is_everything {
-            encode(&Item::Everything, 0, &mut items);
-        } else {
-            let all = self.items.iter().map(|(key, wanted)| item(*key, wanted));
-            all.for_each(|item| encode(&item, 0, &mut items));
+            return vec![(Item::Everything, 0)];
         }
-        items
+        self.items.iter().map(|(key, wanted)| (item(*key, wanted), 0)).collect()
     }
+}
+
+/// The bytes of items, made without the lock. `NO_MORE` beside those that nobody wants any more.
+fn encoded(items: &[(Item, u8)]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(9 * items.len());
+    items.iter().for_each(|(item, more)| encode(item, *more, &mut bytes));
+    bytes
 }
 
 fn item(key: Key, wanted: &Wanted) -> Item {
@@ -449,13 +490,13 @@ mod tests {
         assert_eq!(queued(&interest), (0, 0));
         assert_eq!(interest.lock().patterns, 0);
         // Those of clients that stay are in the first announcement, and only they.
-        interest.attach();
+        interest.attach(0);
         interest.hold(channel(b"a"), 0);
         interest.hold(channel(b"b"), 0);
         interest.release(&channel(b"b"), 0);
-        interest.detach();
+        interest.detach(0);
         assert_eq!(queued(&interest), (1, 0));
-        interest.attach();
+        interest.attach(0);
         assert_eq!(decode(&interest.full().items), Some(vec![(channel(b"a"), true)]));
     }
 
@@ -491,8 +532,8 @@ mod tests {
     /// A node with one other one, which knows what was announced.
     fn attached() -> Interest {
         let interest = Interest::new();
-        interest.attach();
-        interest.note_known(0);
+        interest.attach(0);
+        interest.note_known(Some(0), 0);
         interest
     }
 
@@ -505,12 +546,76 @@ mod tests {
         assert_eq!(taken(&interest, 1), (1, false, vec![(channel(b"news"), true)]));
         assert_eq!(interest.take(1), None);
         assert_eq!(want(b"news", 2), (false, false));
-        interest.note_known(1);
+        interest.note_known(Some(1), 0);
         assert_eq!(want(b"news", 3), (true, false));
         assert_eq!(want(b"other", 4), (false, true));
         assert_eq!(want(b"other", 4 + ANNOUNCE_MS_MAX), (true, false), "not for ever");
-        interest.detach();
+        assert!(interest.note_known(Some(u64::MAX), 5));
         assert_eq!(want(b"third", 5), (true, false), "there are no others");
+        let alone = Interest::new();
+        assert_eq!(alone.want(Topic::Channel, &[b"third"], 5), (true, false), "nor a process");
+    }
+
+    #[test]
+    fn clients_wait_again_when_others_may_have_forgotten() {
+        let interest = attached();
+        let want = |now_ms| interest.want(Topic::Channel, &[b"news"], now_ms);
+        assert_eq!(want(0), (false, true));
+        assert_eq!(taken(&interest, 0).0, 1);
+        assert!(interest.note_known(Some(1), 0));
+        assert!(!interest.note_known(Some(1), 0), "nothing new");
+        assert_eq!(want(100_000), (true, false));
+        // Another node has come, or this one has another seat.
+        assert!(!interest.note_known(None, 100_000));
+        assert_eq!(want(100_000 + ANNOUNCE_MS_MAX - 1), (false, false));
+        assert_eq!(want(100_000 + ANNOUNCE_MS_MAX), (true, false), "not for ever");
+        // Again, while nothing was known.
+        assert!(!interest.note_known(None, 105_000));
+        assert_eq!(want(105_000), (false, false));
+        interest.note_known(Some(1), 110_000);
+        assert_eq!(want(110_000), (true, false));
+        // The process has ended, and another one has come.
+        interest.detach(120_000);
+        assert_eq!(want(120_000), (false, false));
+        assert_eq!(queued(&interest), (0, 0), "nobody would remove it");
+        assert_eq!(interest.attach(120_001), 1);
+        assert_eq!(want(120_002), (false, true));
+        assert_eq!(taken(&interest, 120_002), (2, false, vec![(channel(b"news"), true)]));
+        assert!(interest.note_known(Some(2), 120_003));
+        assert_eq!(want(120_003), (true, false));
+        // None comes.
+        interest.detach(130_000);
+        assert_eq!(want(130_000 + ANNOUNCE_MS_MAX), (true, false));
+    }
+
+    #[test]
+    fn what_a_guest_says_replaces_everything_in_one_announcement() {
+        let interest = attached();
+        assert!(interest.hold(Item::Everything, 0));
+        assert_eq!(taken(&interest, 0), (1, false, vec![(Item::Everything, true)]));
+        interest.release(&Item::Everything, 1);
+        interest.hold(channel(b"news"), 1);
+        let both = vec![(Item::Everything, false), (channel(b"news"), true)];
+        assert_eq!(taken(&interest, 1), (2, false, both));
+        // Two guests.
+        interest.hold(Item::Everything, 2);
+        interest.hold(Item::Everything, 2);
+        assert_eq!(taken(&interest, 2).0, 3);
+        interest.release(&Item::Everything, 3);
+        assert_eq!(interest.take(3), None);
+    }
+
+    #[test]
+    fn items_are_forgotten_some_at_a_time() {
+        let interest = attached();
+        let count = FORGOTTEN_MAX as u64 + 10;
+        for number in 0..count {
+            interest.hold(Item::Channel(number), 0);
+            interest.release(&Item::Channel(number), 0);
+        }
+        assert_eq!(taken(&interest, 0).2.len() as u64, count);
+        assert_eq!(taken(&interest, UNHELD_MS).2.len(), FORGOTTEN_MAX);
+        assert_eq!(taken(&interest, UNHELD_MS).2.len(), 10);
     }
 
     #[test]
@@ -547,7 +652,7 @@ mod tests {
             interest.hold(item.clone(), 0);
         }
         assert_eq!(taken(&interest, 0), (1, true, vec![(Item::Everything, true)]));
-        interest.note_known(1);
+        interest.note_known(Some(1), 0);
         assert_eq!(interest.want(Topic::Channel, &[b"news"], 1), (true, false));
         assert_eq!(interest.take(1), None);
         items[..100].iter().for_each(|item| interest.release(item, 1));
@@ -586,11 +691,11 @@ mod tests {
         assert_eq!(decode(&full.items).map(|items| items.len()), Some(2));
         assert_eq!(decode(&full.items[1..]), None);
         // What one process has not taken is in the full announcement of the next one.
-        interest.attach();
+        interest.attach(0);
         assert_eq!(interest.take(0), None);
         let full = interest.full();
         assert_eq!((full.number, full.items.len()), (2, 18));
-        interest.note_known(2);
+        interest.note_known(Some(2), 0);
         assert_eq!(interest.want(Topic::Channel, &[b"b"], 0), (true, false));
     }
 }

@@ -21,8 +21,9 @@ pub trait Keeper: Debug + Send + Sync {
         let _ = (topic, channel, message);
     }
     /// A client is about to subscribe to these names. Returns whether all other nodes of the
-    /// cluster know it; if not, the client asks again a little later. Some time after the first
-    /// question, the answer is yes.
+    /// cluster know it; if not, the client asks again when it is woken
+    /// ([`Server::wake_subscribers`](crate::Server::wake_subscribers)), or some time later. Some
+    /// time after the first question, the answer is yes.
     fn announce(&self, topic: Topic, names: &[&[u8]]) -> bool {
         let _ = (topic, names);
         true

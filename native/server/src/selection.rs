@@ -23,8 +23,8 @@ pub struct Announced<N>(RwLock<HashMap<N, Wanted>>);
 /// What a node wants.
 #[derive(Debug, Default)]
 struct Wanted {
-    /// That of its last announcement.
-    number: u64,
+    /// That of its last announcement; `None` before the first.
+    number: Option<u64>,
     channels: HashSet<u64>,
     patterns: HashMap<Arc<[u8]>, Glob>,
     is_everything: bool,
@@ -64,32 +64,55 @@ impl<N: Hash + Eq + Copy> Announced<N> {
         is_full: bool,
         announcement: &[u8],
     ) -> Option<Vec<Change>> {
-        let mut nodes = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let mut changes = Vec::new();
         let items = decode(announcement)?;
         if is_full {
-            let before = nodes.insert(node, Wanted { is_guest, ..Wanted::default() });
-            changes = before.map_or_else(Vec::new, Wanted::end);
-        } else if nodes.get(&node)?.number + 1 != number {
+            let mut wanted = Wanted { is_guest, number: Some(number), ..Wanted::default() };
+            let noted = items.into_iter().filter(|change| wanted.note(change) && is_guest);
+            let noted: Vec<Change> = noted.collect();
+            let mut changes = self.replace(node, wanted);
+            changes.extend(noted);
+            return Some(changes);
+        }
+        let mut nodes = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let wanted = nodes.get_mut(&node)?;
+        if wanted.number?.checked_add(1) != Some(number) {
             return None;
         }
-        let wanted = nodes.get_mut(&node)?;
-        wanted.number = number;
-        let noted = items.into_iter().filter(|change| wanted.note(change) && is_guest);
-        changes.extend(noted);
-        Some(changes)
+        wanted.number = Some(number);
+        Some(items.into_iter().filter(|change| wanted.note(change) && is_guest).collect())
+    }
+
+    /// A guest that has announced nothing yet gets everything, so this node wants everything.
+    /// Returns the changes.
+    pub fn expect(&self, guest: N) -> Vec<Change> {
+        let everything = Wanted { is_guest: true, is_everything: true, ..Wanted::default() };
+        let mut changes = self.replace(guest, everything);
+        changes.push((Item::Everything, true));
+        changes
+    }
+
+    /// Returns the changes, if it was a guest.
+    fn replace(&self, node: N, wanted: Wanted) -> Vec<Change> {
+        let mut nodes = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let before = nodes.insert(node, wanted);
+        drop(nodes);
+        before.map_or_else(Vec::new, Wanted::end)
     }
 
     /// Nothing is known of a node any more. Returns the changes, if it was a guest.
     pub fn forget(&self, node: N) -> Vec<Change> {
         let mut nodes = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        nodes.remove(&node).map_or_else(Vec::new, Wanted::end)
+        let before = nodes.remove(&node);
+        drop(nodes);
+        before.map_or_else(Vec::new, Wanted::end)
     }
 
     /// Nothing is known of any node any more.
     pub fn forget_all(&self) -> Vec<Change> {
         let mut nodes = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        nodes.drain().flat_map(|(_, wanted)| wanted.end()).collect()
+        let all = std::mem::take(&mut *nodes);
+        drop(nodes);
+        all.into_values().flat_map(Wanted::end).collect()
     }
 
     /// Selects what each of these nodes gets of a bundle.
@@ -224,7 +247,7 @@ mod tests {
     /// Announces what a node wants.
     fn announce(announced: &Announced<u8>, node: u8, names: &[(Topic, &[u8])]) {
         let interest = Interest::new();
-        interest.attach();
+        interest.attach(0);
         for (topic, name) in names {
             interest.hold(Item::of(*topic, name), 0);
         }
@@ -267,7 +290,7 @@ mod tests {
     fn announcements_are_changes_of_the_one_before() {
         let announced = Announced::new();
         let interest = Interest::new();
-        interest.attach();
+        interest.attach(0);
         interest.hold(Item::Channel(1), 0);
         let first = interest.take(0).expect("an announcement");
         let note = |number, is_full, items: &[u8]| announced.note(1, true, number, is_full, items);
@@ -286,6 +309,25 @@ mod tests {
         assert_eq!(announced.forget(1), one(false));
         let bundle = bundle(&[(Topic::Channel, b"news")]);
         assert_eq!(announced.select(&bundle, &[1]), [Selection::Everything]);
+    }
+
+    #[test]
+    fn a_guest_that_has_announced_nothing_gets_everything() {
+        let announced = Announced::new();
+        let bundle = bundle(&[(Topic::Channel, b"news")]);
+        let everything = |is_wanted| (Item::Everything, is_wanted);
+        assert_eq!(announced.expect(1), [everything(true)]);
+        assert_eq!(announced.select(&bundle, &[1]), [Selection::Everything]);
+        let interest = Interest::new();
+        interest.attach(0);
+        interest.hold(Item::Channel(1), 0);
+        let first = interest.take(0).expect("an announcement");
+        let note = |number, is_full| announced.note(1, true, number, is_full, &first.items);
+        assert_eq!(note(1, false), None, "it is no change of anything");
+        assert_eq!(note(1, true), Some(vec![everything(false), (Item::Channel(1), true)]));
+        assert_eq!(announced.select(&bundle, &[1]), [Selection::Nothing]);
+        assert_eq!(announced.expect(1), [(Item::Channel(1), false), everything(true)]);
+        assert_eq!(announced.forget(1), [everything(false)]);
     }
 
     #[test]

@@ -129,6 +129,12 @@ impl Server {
         self.shared.answer(number, answer);
     }
 
+    /// Clients that wait until other nodes know of their subscriptions ask again
+    /// ([`Keeper::announce`](crate::Keeper::announce)).
+    pub fn wake_subscribers(&self) {
+        self.shared.wake_subscribers();
+    }
+
     /// Answers all questions that were asked with an error: nobody else will.
     pub fn fail_questions(&self, text: &str) {
         self.shared.fail_questions(text);

@@ -1,5 +1,5 @@
 //! Clients that wait for a named signal, without holding a thread (Kyoto Tycoon's `WAIT` and
-//! `SIGNAL`).
+//! `SIGNAL`), or until other nodes know of their subscriptions.
 //!
 //! One registry serves all loops. It maps a name to the clients that wait for it, in order of
 //! arrival. A waiter is identified by its **ticket**, a number that is never reused in the life of
@@ -46,6 +46,8 @@ pub(crate) struct Waiters {
 struct Registry {
     /// No list is empty. Tickets increase, so their order is that of arrival.
     waiting: HashMap<Arc<[u8]>, BTreeMap<u64, Place>>,
+    /// Those that wait for other nodes.
+    subscribing: BTreeMap<u64, Place>,
     last_ticket: u64,
 }
 
@@ -53,7 +55,8 @@ struct Registry {
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Wait {
-    name: Arc<[u8]>,
+    /// `None`: for other nodes.
+    name: Option<Arc<[u8]>>,
     pub(crate) ticket: u64,
 }
 
@@ -79,16 +82,33 @@ impl Waiters {
         let known = registry.waiting.get_key_value(name).map(|(name, _)| name.clone());
         let name = known.unwrap_or_else(|| name.into());
         registry.waiting.entry(name.clone()).or_default().insert(ticket, place);
-        Wait { name, ticket }
+        Wait { name: Some(name), ticket }
+    }
+
+    /// Registers a client that waits for other nodes.
+    pub(crate) fn begin_subscribing(&self, place: Place) -> Wait {
+        let mut registry = self.registry();
+        registry.last_ticket += 1;
+        let ticket = registry.last_ticket;
+        registry.subscribing.insert(ticket, place);
+        Wait { name: None, ticket }
+    }
+
+    /// Takes all clients that wait for other nodes.
+    fn take_subscribing(&self) -> BTreeMap<u64, Place> {
+        mem::take(&mut self.registry().subscribing)
     }
 
     /// Ends a wait. True if a signal took it before.
     pub(crate) fn end(&self, wait: Wait) -> bool {
         let mut registry = self.registry();
-        let Some(waiters) = registry.waiting.get_mut(&wait.name) else { return true };
+        let Some(name) = &wait.name else {
+            return registry.subscribing.remove(&wait.ticket).is_none();
+        };
+        let Some(waiters) = registry.waiting.get_mut(name) else { return true };
         let signalled = waiters.remove(&wait.ticket).is_none();
         if waiters.is_empty() {
-            registry.waiting.remove(&wait.name);
+            registry.waiting.remove(name);
         }
         signalled
     }
@@ -125,6 +145,15 @@ impl Shared {
         }
         waiting
     }
+
+    /// Wakes the clients that wait for other nodes. Each loop is woken once.
+    pub(crate) fn wake_subscribers(&self) {
+        let mut woken: Vec<Vec<Message>> = self.loops.iter().map(|_| Vec::new()).collect();
+        for (ticket, Place { event_loop, index }) in self.waiters.take_subscribing() {
+            woken[event_loop].push(Message::Wake { index, ticket });
+        }
+        self.loops.iter().zip(woken).for_each(|(part, messages)| part.inbox.send_all(messages));
+    }
 }
 
 #[cfg(test)]
@@ -155,6 +184,21 @@ mod tests {
         assert!(waits.into_iter().all(|wait| waiters.end(wait)));
         assert!(!waiters.end(other));
         assert_eq!(waiters.count(), (0, 0));
+    }
+
+    #[test]
+    fn those_that_wait_for_other_nodes_are_taken_together() {
+        let waiters = Waiters::default();
+        let named = waiters.begin(b"a", place(0));
+        let waits: Vec<Wait> = (1..4).map(|at| waiters.begin_subscribing(place(at))).collect();
+        assert_eq!(waiters.count(), (1, 1), "they have no name");
+        let [first, second, third] = waits.try_into().expect("three");
+        assert!(!waiters.end(second));
+        let taken = waiters.take_subscribing();
+        assert_eq!(taken.values().map(|place| place.index).collect::<Vec<_>>(), [1, 3]);
+        assert!(waiters.end(first) && waiters.end(third));
+        assert!(!waiters.end(named));
+        assert!(waiters.take_subscribing().is_empty());
     }
 
     #[test]

@@ -5,9 +5,12 @@ mod serving;
 use serving::{config, connect, expect, until};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::time::{SystemTime, UNIX_EPOCH};
-use todana_protocol::ProtocolName;
-use todana_server::{Backend, Server};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use todana_protocol::{Persistence, ProtocolName, Request};
+use todana_resp::Topic;
+use todana_server::{Backend, Config, Keeper, Server};
 
 const BACK_ENDS: [Backend; 4] =
     [Backend::Native, Backend::Portable, Backend::Poll, Backend::Select];
@@ -50,6 +53,52 @@ fn pipelines_and_large_values_pass_in_pieces_of_any_size() {
         thread.join().unwrap();
     }
     until("all buffers are given back", || server.info().client_buffer_bytes == 0);
+}
+
+/// Other nodes, which know of subscriptions or not.
+#[derive(Debug, Default)]
+struct Others {
+    know: AtomicBool,
+    questions: AtomicUsize,
+}
+
+impl Keeper for Others {
+    fn persistence(&self) -> Arc<Persistence> {
+        Arc::default()
+    }
+
+    fn request(&self, _request: Request) -> u64 {
+        0
+    }
+
+    fn announce(&self, _topic: Topic, _names: &[&[u8]]) -> bool {
+        self.questions.fetch_add(1, SeqCst);
+        self.know.load(SeqCst)
+    }
+}
+
+#[test]
+fn clients_that_wait_for_other_nodes_sleep_until_they_are_woken() {
+    let others = Arc::new(Others::default());
+    let keeper: Arc<dyn Keeper> = others.clone();
+    let config = Config { keeper: Some(keeper), ..config(Backend::Native, 100) };
+    let server = Server::start(config).unwrap();
+    let clients: Vec<TcpStream> = (0..20).map(|_| connect(&server, 0)).collect();
+    for mut client in &clients {
+        client.write_all(b"SUBSCRIBE news\r\n").unwrap();
+    }
+    until("all have asked", || others.questions.load(SeqCst) >= 2 * clients.len());
+    let before = others.questions.load(SeqCst);
+    std::thread::sleep(Duration::from_millis(250));
+    // Each asks again a few times, in case that nobody wakes it.
+    let asked = others.questions.load(SeqCst) - before;
+    assert!(asked <= 8 * clients.len(), "{asked}");
+    others.know.store(true, SeqCst);
+    server.wake_subscribers();
+    for client in &clients {
+        expect(client, "", "*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n");
+    }
+    server.stop();
 }
 
 /// A request as an array of bulk strings.

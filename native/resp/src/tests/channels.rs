@@ -146,11 +146,11 @@ fn messages_are_published_once_even_in_exec() {
 #[test]
 fn a_subscription_waits_until_all_nodes_know_of_it() {
     let (mut host, mut session) = (host(), RespSession::default());
-    host.part.announcing.set(2);
+    host.part.announcing = 2;
     let (input, mut out) = (b"SUBSCRIBE news\r\n", Vec::new());
     for _ in 0..2 {
         let progress = session.advance(input, &mut out, &mut host, BUDGET);
-        assert_eq!((progress.consumed, progress.next), (0, Next::Wait { ms: 1 }));
+        assert_eq!((progress.consumed, progress.next), (0, Next::Wait { ms: 100 }));
         assert!(out.is_empty() && host.part.subscribed[0].is_empty());
     }
     let progress = session.advance(input, &mut out, &mut host, BUDGET);
@@ -158,13 +158,35 @@ fn a_subscription_waits_until_all_nodes_know_of_it() {
     assert_eq!(out, b"*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n");
     // A transaction does not wait.
     assert_eq!(ask(&mut session, &mut host, "RESET"), "+RESET");
-    host.part.announcing.set(1);
+    host.part.announcing = 1;
     for (request, replies) in
         [("MULTI", "+OK"), ("SUBSCRIBE news", "+QUEUED"), ("EXEC", "*1 *3 $9 subscribe $4 news :1")]
     {
         assert_eq!(ask(&mut session, &mut host, request), replies, "{request}");
     }
-    assert_eq!(host.part.announcing.get(), 0);
+    assert_eq!(host.part.announcing, 0);
+}
+
+#[test]
+fn a_client_waits_once_for_many_subscriptions() {
+    const NAMES: usize = 3_000;
+    let (mut host, mut session) = (host(), RespSession::default());
+    host.part.announcing = NAMES;
+    let names: String = (0..NAMES).map(|number| format!(" {number}")).collect();
+    let input = format!("SUBSCRIBE{names}\r\n");
+    let mut replies = 0;
+    let mut advance = |host: &mut _| {
+        let mut out = Vec::new();
+        let progress = session.advance(input.as_bytes(), &mut out, host, BUDGET);
+        replies += out.windows(9).filter(|bytes| *bytes == b"subscribe").count();
+        progress
+    };
+    let waits = (0..NAMES).find(|_| advance(&mut host).next != Next::Yield);
+    assert!(waits.is_some() && host.part.subscribed[0].is_empty());
+    assert!(host.part.announced > NAMES, "all of them, and the first ones again");
+    host.part.announcing = 0;
+    assert!((0..NAMES).any(|_| advance(&mut host).consumed == input.len()));
+    assert_eq!((host.part.subscribed[0].len(), replies), (NAMES, NAMES));
 }
 
 #[test]

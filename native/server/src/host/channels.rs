@@ -11,8 +11,17 @@ impl todana_resp::Channels for TurnHost<'_> {
         self.listening.subscriptions.counts()
     }
 
-    fn announce(&self, topic: Topic, names: &[&[u8]]) -> bool {
-        self.shared.config.keeper.as_ref().is_none_or(|keeper| keeper.announce(topic, names))
+    fn announce(&mut self, topic: Topic, names: &[&[u8]]) -> bool {
+        let Some(keeper) = &self.shared.config.keeper else { return true };
+        if keeper.announce(topic, names) {
+            return true;
+        }
+        let waiters = &self.shared.waiters;
+        if let Some(wait) = self.wait.replace(waiters.begin_subscribing(self.place)) {
+            waiters.end(wait);
+        }
+        // What came between the first question and the wait has woken nobody.
+        keeper.announce(topic, names)
     }
 
     fn subscribe(&mut self, topic: Topic, name: &[u8]) {
