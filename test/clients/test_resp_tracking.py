@@ -315,6 +315,7 @@ def test_rueidis_caches(server, tmp_path):
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
+@pytest.mark.records_here
 def test_keyspace_notifications(connect, resp):
     """Changes are published with the names that Redis gives them."""
     listener = connect.resp()
@@ -374,6 +375,7 @@ def test_keyspace_notifications(connect, resp):
     assert isinstance(error, Error)
 
 
+@pytest.mark.records_here
 def test_a_record_leaves_its_database_before_it_arrives_in_another(connect, resp):
     """MOVE notifies of both databases, in this order."""
     listener = connect.resp()
@@ -388,6 +390,7 @@ def test_a_record_leaves_its_database_before_it_arrives_in_another(connect, resp
         assert resp.call("CONFIG", "SET", "notify-keyspace-events", "") == OK
 
 
+@pytest.mark.records_here
 def test_notifications_pass_many_patterns(connect, resp):
     """A notification is compared with many patterns in several rounds, and is received once."""
     listener, count = connect.resp(), 9_000
