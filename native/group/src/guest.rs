@@ -6,20 +6,22 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{
     AtomicU8, AtomicU16, AtomicU64, AtomicUsize,
     Ordering::{Relaxed, SeqCst},
 };
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use parking_lot::Mutex;
+use todana_command::cause::Writer;
 use todana_command::{DATABASES, Databases, FORMAT_MIN};
 
 use crate::flights::{Part, deliver};
+use crate::following::{Follow, Following, Wishes};
 use crate::gate::SharedGate;
 use crate::group::Wake;
-use crate::parcel::{self, Answers};
+use crate::parcel::{self, Answers, Change, News};
 use crate::queue::Queue;
 use crate::submission::{Deliver, Gate, Outcome, Submission, Submit, Ticket};
 
@@ -58,6 +60,8 @@ pub struct Guest {
     /// A bit for each numbered database that had no room then.
     full: AtomicU16,
     sent: Mutex<Sent>,
+    /// The changes of which clients want to learn.
+    wishes: Wishes,
 }
 
 /// The submissions on their way.
@@ -101,6 +105,7 @@ impl Guest {
             answered_index: AtomicU64::new(0),
             full: AtomicU16::new(0),
             sent: Mutex::default(),
+            wishes: Wishes::default(),
         })
     }
 
@@ -139,8 +144,13 @@ impl Guest {
         }
     }
 
-    /// The seat is lost. The next one gets the submissions that were sent and change nothing.
+    /// The seat is lost. The next one gets the submissions that were sent and change nothing. What
+    /// clients have read may change without notice, so they forget it.
     pub fn lose_seat(&self) {
+        self.wishes.begin_anew();
+        if let Some(follower) = self.wishes.follower() {
+            follower.all_changed();
+        }
         let mut lost = Vec::new();
         let mut sent = self.sent.lock();
         sent.numbers.clear();
@@ -175,8 +185,9 @@ impl Guest {
     /// A parcel for the seat; `None` if nothing waits, or if too much is on its way. The waker is
     /// called when that changes.
     pub fn take(&self) -> Option<Vec<u8>> {
-        let mut sent = self.sent.lock();
         let mut parcel = Vec::new();
+        self.put_wishes(&mut parcel);
+        let mut sent = self.sent.lock();
         while sent.bytes < SENT_BYTES_MAX
             && let Some(flying) = sent.again.pop_front()
         {
@@ -194,6 +205,42 @@ impl Guest {
         }
         sent.is_full = sent.bytes >= SENT_BYTES_MAX;
         (!parcel.is_empty()).then_some(parcel)
+    }
+
+    /// What the seat has to learn comes before what is submitted later.
+    fn put_wishes(&self, parcel: &mut Vec<u8>) {
+        let unsent = self.wishes.take();
+        if unsent.is_over {
+            parcel::put_news(parcel, News::Nothing);
+        }
+        for (prefix, is_wanted) in &unsent.prefixes {
+            parcel::put_news(
+                parcel,
+                match is_wanted {
+                    true => News::Prefix(prefix),
+                    false => News::NoPrefix(prefix),
+                },
+            );
+        }
+    }
+
+    /// Takes changes that the seat has noticed. Those by a submission of this node come before its
+    /// answer.
+    pub fn take_changes(&self, changes: &[u8]) {
+        let Some(follower) = self.wishes.follower() else { return };
+        for change in parcel::changes(changes) {
+            match change {
+                Change::Key { key, by } => follower.changed(key, self.writer(by)),
+                Change::All => follower.all_changed(),
+            }
+        }
+    }
+
+    /// The client that has submitted this.
+    fn writer(&self, number: Option<u64>) -> Writer {
+        let sent = number.map(|number| (number, self.sent.lock()));
+        let flying = sent.as_ref().and_then(|(number, sent)| sent.flying.get(number));
+        flying.map_or(Writer::Unknown, |flying| flying.part.ticket().writer())
     }
 
     /// A seat has answered somebody here after it had applied the entry of this index.
@@ -332,6 +379,10 @@ impl Submit for Guest {
         true
     }
 
+    fn following(&self) -> Option<&dyn Following> {
+        Some(self)
+    }
+
     fn is_full(&self, number: usize) -> bool {
         number < DATABASES && self.full.load(Relaxed) & 1 << number != 0
     }
@@ -359,6 +410,34 @@ impl Submit for Guest {
 
     fn applied_index(&self) -> u64 {
         self.answered_index.load(SeqCst)
+    }
+}
+
+impl Following for Guest {
+    fn follow(&self, follower: Weak<dyn Follow>) {
+        self.wishes.follow(follower);
+    }
+
+    fn begin(&self) {
+        self.wishes.begin();
+    }
+
+    fn end(&self) {
+        if self.wishes.end() {
+            self.wake.wake();
+        }
+    }
+
+    fn add_prefix(&self, prefix: &Arc<[u8]>) {
+        if self.wishes.add_prefix(prefix) {
+            self.wake.wake();
+        }
+    }
+
+    fn remove_prefix(&self, prefix: &[u8]) {
+        if self.wishes.remove_prefix(prefix) {
+            self.wake.wake();
+        }
     }
 }
 

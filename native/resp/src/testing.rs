@@ -102,7 +102,13 @@ impl KeyTracking for FakeHost {
         self.part.tracked.push(key.to_vec());
     }
     fn begin_script(&mut self, _key: &[u8]) {}
-    fn end_script(&mut self, _key: &[u8]) {}
+    fn track_away(&mut self, reads: &[&[u8]], scripts: &[&[u8]]) {
+        if !self.commits.is_playing() {
+            self.part.tracked.extend(reads.iter().map(|key| key.to_vec()));
+        }
+        self.commits.track(&[reads, scripts].concat());
+    }
+    fn end_pending(&mut self, _key: &[u8]) {}
 }
 
 impl Operator for FakeHost {

@@ -7,7 +7,7 @@
 //!
 //! A script may write its keys and then read them. So they are announced before it runs and
 //! registered when it has its reply; its own writes do not count, and those of others invalidate
-//! the keys after the reply.
+//! the keys after the reply. A request that another node runs is treated in the same way.
 
 use super::call::{Call, Done};
 use super::encoder::Failure;
@@ -26,8 +26,6 @@ const PREFIXES_MAX: usize = 256;
 /// Longest prefix: each of its bytes may cost a look-up for every write.
 const PREFIX_BYTES_MAX: usize = 1_024;
 
-const AWAY: &str = "ERR this node is a guest of its cluster and learns of no changes: track keys \
-                    at a member";
 const NOT_OPTIONAL: &str = "ERR CLIENT CACHING can be called only when the client is in tracking \
                             mode with OPTIN or OPTOUT mode enabled";
 const OTHER_BROADCAST: &str = "ERR You can't switch BCAST mode on/off before disabling tracking \
@@ -41,25 +39,57 @@ fn is_script(name: Name) -> bool {
 }
 
 impl State {
-    /// Registers the keys of a read, if they are tracked, and announces those of a script.
+    /// Registers the keys of reads, if they are tracked, and announces those of scripts.
     #[cold]
-    pub(super) fn track<H: Host>(&self, name: Name, arguments: &[&[u8]], host: &mut H) {
-        if name.spec().is(READONLY) {
-            self.each_tracked(name, arguments, |key| host.track(key));
-        } else if is_script(name) {
-            self.each_tracked(name, arguments, |key| host.begin_script(key));
+    pub(super) fn track<H: Host>(
+        &self,
+        requests: &[(Name, &[&[u8]])],
+        is_away: bool,
+        host: &mut H,
+    ) {
+        if self.learns_in_time(is_away) {
+            return;
+        }
+        let (mut reads, mut scripts) = (Vec::new(), Vec::new());
+        for (name, arguments) in requests {
+            if name.spec().is(READONLY) {
+                self.each_tracked(*name, arguments, |key| reads.push(key));
+            } else if is_script(*name) {
+                self.each_tracked(*name, arguments, |key| scripts.push(key));
+            }
+        }
+        if is_away {
+            return host.track_away(&reads, &scripts);
+        }
+        reads.into_iter().for_each(|key| host.track(key));
+        scripts.into_iter().for_each(|key| host.begin_script(key));
+    }
+
+    /// Registers the keys of requests that were announced and have their reply.
+    #[cold]
+    pub(super) fn end_pending<H: Host>(
+        &self,
+        requests: &[(Name, &[&[u8]])],
+        is_away: bool,
+        host: &mut H,
+    ) {
+        if self.learns_in_time(is_away) {
+            return;
+        }
+        for (name, arguments) in requests {
+            if is_script(*name) || is_away && name.spec().is(READONLY) {
+                self.each_tracked(*name, arguments, |key| host.end_pending(key));
+            }
         }
     }
 
-    /// Registers the keys of a script that has its reply.
-    #[cold]
-    pub(super) fn end_script<H: Host>(&self, name: Name, arguments: &[&[u8]], host: &mut H) {
-        if is_script(name) {
-            self.each_tracked(name, arguments, |key| host.end_script(key));
-        }
+    /// A client with a broadcast mode needs no registration, and reads of this node are replied to
+    /// before a later change is reported.
+    fn learns_in_time(&self, is_away: bool) -> bool {
+        !is_away && self.tracks.is_some_and(|tracks| tracks.is_broadcast)
     }
 
-    fn each_tracked(&self, name: Name, arguments: &[&[u8]], mut each: impl FnMut(&[u8])) {
+    fn each_tracked<'a>(&self, name: Name, arguments: &[&'a [u8]], mut each: impl FnMut(&'a [u8])) {
         let Some(tracks) = self.tracks else { return };
         if tracks.opt_in && !tracks.is_chosen || tracks.opt_out && tracks.is_chosen {
             return;
@@ -89,9 +119,6 @@ impl<H: Host> Call<'_, '_, H> {
         if !is_on {
             self.end_tracking();
             return self.ok();
-        }
-        if (0..DATABASES).any(|number| self.host.is_away(number)) {
-            return Err(AWAY.into());
         }
         let Tracking { broadcast, opt_in, opt_out, ref prefixes, .. } = wanted;
         if !broadcast && !prefixes.is_empty() {
@@ -123,8 +150,9 @@ impl<H: Host> Call<'_, '_, H> {
         if !self.host.set_tracking(Some(mode)) {
             return Err("ERR the databases have too many observers".into());
         }
-        let tracks = Tracks { opt_in, opt_out, is_chosen: false };
-        self.state.tracks = (!broadcast).then_some(tracks);
+        let tracks = Tracks { opt_in, opt_out, is_chosen: false, is_broadcast: broadcast };
+        let is_guest = (0..DATABASES).any(|number| self.host.is_away(number));
+        self.state.tracks = (!broadcast || is_guest).then_some(tracks);
         self.ok()
     }
 

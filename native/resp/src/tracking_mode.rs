@@ -32,7 +32,9 @@ pub trait KeyTracking {
     fn track(&mut self, key: &[u8]);
     /// A script that this client is about to run may read the key.
     fn begin_script(&mut self, key: &[u8]);
-    /// The script of [`KeyTracking::begin_script`] has a reply. Registers the key, or invalidates
-    /// it if another client has changed it since.
-    fn end_script(&mut self, key: &[u8]);
+    /// Another node is about to run a request for this client, which may read these keys.
+    fn track_away(&mut self, reads: &[&[u8]], scripts: &[&[u8]]);
+    /// The request of [`KeyTracking::begin_script`] or [`KeyTracking::track_away`] has a reply.
+    /// Registers the key, or invalidates it if it has been changed since.
+    fn end_pending(&mut self, key: &[u8]);
 }

@@ -25,6 +25,7 @@ mod guesses;
 mod histogram;
 mod host;
 mod inbox;
+mod invalidations;
 mod keeper;
 mod listener;
 mod listening;
@@ -45,10 +46,8 @@ mod start_error;
 mod statistics;
 #[cfg(test)]
 mod tests;
-mod tracking;
 mod tuning;
 mod waiters;
-mod watching;
 mod work;
 
 pub use config::*;

@@ -18,7 +18,6 @@ use crate::sending;
 use crate::shared::{LoopPart, Shared};
 use crate::start_error::StartError;
 use crate::statistics::LoopStatistics;
-use crate::watching::Watching;
 use crate::{Backend, Config, LoopBalance};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use std::collections::hash_map::RandomState;
@@ -26,9 +25,10 @@ use std::hash::BuildHasher;
 use std::io;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
-use todana_protocol::{CommandStats, ProtocolName, ServerInfo, Service};
+use todana_group::Follow;
+use todana_protocol::{CommandStats, ProtocolName, ServerInfo, Service, Watching};
 use todana_resp::Topic;
 
 /// With `select`, the number of descriptors that the process needs for other purposes than
@@ -75,10 +75,10 @@ impl Server {
             connections_ceiling: ceiling,
             clients: Default::default(),
             waiters: Default::default(),
-            listeners: Listeners::new(Watching::new(
-                config.databases.clone(),
-                sending::observers(myself.clone()),
-            )),
+            listeners: Listeners::new(
+                Watching::new(config.databases.clone(), sending::observers(myself.clone())),
+                config.homes.clone(),
+            ),
             loops: parts,
             balance: Balance::new(is_by_load(&config)),
             backend_name: ends[0].1.name(),
@@ -100,6 +100,8 @@ impl Server {
             durable: commits::has_durable_databases(&config),
             config,
         });
+        let follower: Weak<dyn Follow> = Arc::downgrade(&shared) as Weak<dyn Follow>;
+        shared.listeners.each_following(|it| it.follow(follower.clone()));
         let mut listeners = Some(listeners);
         let mut event_loops = Vec::with_capacity(loops);
         for (number, (waker, poller)) in ends.into_iter().enumerate() {

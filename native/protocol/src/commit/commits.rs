@@ -27,6 +27,8 @@ const RECORD_OTHER_BYTES_MAX: usize = 1 << 20;
 pub struct Commits {
     commit: Option<Box<Commit>>,
     freshness: Freshness,
+    /// At a guest, the record of the tracked keys that the next command reads.
+    tracked: Option<Box<[u8]>>,
 }
 
 #[derive(Debug)]
@@ -188,6 +190,19 @@ impl Commits {
     #[inline]
     pub fn is_broken(&self) -> bool {
         self.commit.as_ref().is_some_and(|commit| matches!(commit.stage, Stage::Broken))
+    }
+
+    /// The next command reads these keys, which the client tracks. Of use at a guest only: the
+    /// member that runs the command reports when they change.
+    pub fn track(&mut self, keys: &[&[u8]]) {
+        if self.is_playing() {
+            return;
+        }
+        let mut record = Vec::new();
+        if !keys.is_empty() {
+            away::put_tracked(&mut record, keys);
+        }
+        self.tracked = Some(record.into_boxed_slice());
     }
 
     /// Bytes of memory.
@@ -447,12 +462,14 @@ impl Commits {
         put: impl FnOnce(&mut Vec<u8>) -> u8,
     ) -> bool {
         let level = self.freshness.level.unwrap_or(log.level);
+        let tracked = self.tracked.take();
         // A request goes on behind the replies that it has.
         let before = self.commit.take_if(|commit| matches!(commit.stage, Stage::Over));
         let recorded = self.record_within(log, context, print, work, |records| {
             if records.is_empty() {
                 records.push(level as u8);
             }
+            records.extend_from_slice(tracked.as_deref().unwrap_or_default());
             put(records)
         });
         if let Some(commit) = &mut self.commit {
