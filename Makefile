@@ -70,7 +70,7 @@ test-hostile: build deps ## broken, slow and greedy clients against a server
 test-durable: build deps ## kill -9 and power cuts at random moments, in short
 	@tools/python -m pytest test/durable --rounds 20 --cuts 20
 
-test-faults: build deps ## three nodes, killed, frozen and cut off under load, in short
+test-faults: build deps ## nodes and a guest, killed, frozen and cut off, in short
 	@tools/python -m pytest test/faults
 
 test-bench: build deps ## the benchmarks' report, and tiny benchmark runs

@@ -9,12 +9,13 @@
 %%     |- todana_flight_1..8    choose the process that computes a missing key
 %%     |- todana_name_watcher_1..8  free the names of processes that end
 %%     |- todana_durable_sup    the log of durable databases, with `data_dir'
-%%     |- todana_guest, todana_away_events, todana_spread
+%%     |- todana_guest, todana_away_events, todana_spread, todana_interest
 %%     |                        the link to a member, with `no_replica'
 %%     |- todana_session_leader, todana_name_cache, todana_scope_session,
 %%     |  todana_scope_monitor, todana_claim_watcher_1..8
 %%     |                        names and groups of cluster scopes, with
 %%     |                        `data_dir'
+%%     |- todana_questions      answers RESP clients about names, with a server
 %%     |- todana_listener       the server, if an address is configured
 %%     |- todana_http           the port for monitors, with `listen_http'
 %%     |- todana_log_events     logs what the server counts
@@ -34,7 +35,7 @@
 -define(WOKEN, [
     todana_sweeper, todana_log_events, todana_disk, todana_status,
     todana_membership, todana_topology, todana_session_leader,
-    todana_scope_session
+    todana_scope_session, todana_interest
 ]).
 -define(WOKEN_OF_GROUP, [
     todana_group, todana_batcher, todana_clock, todana_read_index,
@@ -111,7 +112,9 @@ durable(Options) ->
 guest(#{no_replica := yes}) ->
     [
         #{id => Name, start => {Name, start_link, []}}
-     || Name <- [todana_guest, todana_away_events, todana_spread]
+     || Name <- [
+            todana_guest, todana_away_events, todana_spread, todana_interest
+        ]
     ];
 guest(_Options) ->
     [].
@@ -144,6 +147,10 @@ listener(#{listen_http := Http} = Options) ->
         Settings ->
             ok = todana_listener:configure(Settings),
             [
+                #{
+                    id => todana_questions,
+                    start => {todana_questions, start_link, []}
+                },
                 #{
                     id => todana_listener,
                     start => {todana_listener, start_link, []},

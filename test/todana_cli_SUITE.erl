@@ -56,7 +56,7 @@ all() ->
     ].
 
 init_per_suite(Config) ->
-    Root = root(filename:absname(code:which(?MODULE))),
+    Root = todana_tree:root(),
     Program = filename:join([Root, "bin", "todana"]),
     case run(Program, ["version"], []) of
         {0, "todana " ++ _, _} -> [{program, Program} | Config];
@@ -727,9 +727,3 @@ file(Config, Name, Text) ->
     File = filename:join(proplists:get_value(priv_dir, Config), Name),
     ok = file:write_file(File, Text),
     File.
-
-root(Path) ->
-    case filelib:is_regular(filename:join(Path, "rebar.config")) of
-        true -> Path;
-        false -> root(filename:dirname(Path))
-    end.

@@ -159,7 +159,7 @@ a_member_has_more_processes(Config) ->
         [
             todana_flush_guard, todana_disk, {todana_group_sup, 0},
             todana_status, todana_seats, todana_spread, todana_membership,
-            todana_topology
+            todana_topology, todana_interest, todana_heartbeats
         ],
         Children(todana_durable_sup)
     ),

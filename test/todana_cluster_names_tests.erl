@@ -28,6 +28,7 @@ cluster_names_test_() ->
             {"many names of one process", fun thousands/0},
             {"an outcome that is unknown", fun unknown/0},
             {"a session that has ended", fun ended_session/0},
+            {"a basis that has changed", fun fenced_basis/0},
             {"a session that ends on the way", fun ending_session/0},
             {"names of an ended session are free", fun orphans/0},
             {"all are registered again", fun many_again/0},
@@ -299,17 +300,41 @@ ended_session() ->
     {yes, _} = Register(noticed, true, false),
     wait(fun() -> length(todana_scope_records:sessions(?TABLE)) =:= 1 end).
 
+%% A claim that was begun before a fence is not written: its watcher may be new.
+fenced_basis() ->
+    #{session := Session} = Shared = todana_name_scopes:table(services),
+    Key = todana_scope_records:name_key(a),
+    Claim = todana_claims:new(Shared, Key, self(), ?SILENT),
+    {ok, {Generation, _, _} = Basis} = todana_claim_basis:get(?TABLE, Session),
+    ok = todana_scope_records:fence(?TABLE, Session),
+    {ok, Now} = todana_claim_basis:get(?TABLE, Session),
+    Write = fun(Under) ->
+        Request = {register, m, none},
+        todana_claim_writes:write(?TABLE, Under, [Claim], Request)
+    end,
+    ?assertEqual({other, Now}, Write(Basis)),
+    %% Nor one that was begun before writes were given up.
+    ?assertEqual(
+        {other, Now}, Write(setelement(1, Now, {before, Generation}))
+    ),
+    ?assertMatch({none, _}, todana_scope_records:read(?TABLE, Key)),
+    ?assertMatch({written, none, _}, Write(Now)),
+    ok = todana_names:unregister_name({services, a}).
+
 %% Its last registration has not been written when it ends.
 ending_session() ->
     #{session := Session} = Shared = todana_name_scopes:table(services),
     Key = todana_scope_records:name_key(a),
     Claim = todana_claims:new(Shared, Key, self(), ?SILENT),
-    Permits = fun(_Found) ->
-        ok = todana_scope_records:end_session(?TABLE, Session),
-        {yes, [{era, 1}, m], [], []}
-    end,
+    Request = {register, m, none},
+    {ok, Basis} = todana_claim_basis:get(?TABLE, Session),
+    ok = todana_scope_records:end_session(?TABLE, Session),
     ?assertEqual(
-        {error, unavailable}, todana_claims:submit(Shared, [Claim], Permits)
+        {error, unavailable},
+        todana_claim_writes:write(?TABLE, Basis, [Claim], Request)
+    ),
+    ?assertEqual(
+        {error, unavailable}, todana_claims:submit(Shared, [Claim], Request)
     ),
     ?assertMatch({none, _}, todana_scope_records:read(?TABLE, Key)),
     %% Waits for the next session.

@@ -221,7 +221,7 @@ copies() ->
             ok = todana_groups:leave(rooms, a, [self(), Pid]),
             ?assertEqual([], todana_groups:get_members(rooms, a))
         end,
-        lists:seq(1, 500)
+        lists:seq(1, 200)
     ),
     ok = todana_groups:join(rooms, a, Pid),
     wait(fun() ->

@@ -23,6 +23,7 @@
     a_seat_that_hangs_stops_no_other_client/1,
     a_call_goes_on_at_another_seat/1,
     members_stop_one_after_the_other/1,
+    a_call_on_its_way_is_no_misuse_when_its_guest_stops/1,
     a_failed_start_leaves_no_guest/1,
     subscriptions_follow_the_seat/1,
     many_long_replies_are_limited/1,
@@ -30,12 +31,20 @@
     changes_are_reported_to_a_guest/1,
     names_are_registered_on_a_guest/1,
     groups_have_members_on_a_guest/1,
+    steps_ask_the_seat_seldom/1,
+    a_frozen_seat_removes_nothing_late/1,
+    one_of_several_members_is_enough/1,
+    names_without_a_seat_are_not_waited_for/1,
+    a_process_that_ends_on_a_guest_frees_its_name_at_once/1,
     names_of_a_guest_that_ends_are_freed/1,
-    a_guest_whose_seat_ends_keeps_its_names/1
+    a_guest_whose_seat_ends_keeps_its_names/1,
+    a_guest_receives_no_heartbeats/1
 ]).
 %% Called in the guest
--export([subscriber/2, owner/2, member/2]).
--export([log_server/0, kill_seats/0, sources/0, load/1]).
+-export([subscriber/2, owner/2, member/2, asked/1, successors/2]).
+-export([look_up/0]).
+-export([received/0, sink/0]).
+-export([log_server/0, kill_seats/0, sources/0, load/1, held/0]).
 
 -import(todana_peers, [
     guest/3, refused_guest/3, node/3, kill/1, signal/2, rpc/4, await/1,
@@ -61,6 +70,7 @@ all() ->
         a_seat_that_hangs_stops_no_other_client,
         a_call_goes_on_at_another_seat,
         members_stop_one_after_the_other,
+        a_call_on_its_way_is_no_misuse_when_its_guest_stops,
         a_failed_start_leaves_no_guest,
         subscriptions_follow_the_seat,
         many_long_replies_are_limited,
@@ -68,8 +78,14 @@ all() ->
         changes_are_reported_to_a_guest,
         names_are_registered_on_a_guest,
         groups_have_members_on_a_guest,
+        steps_ask_the_seat_seldom,
+        a_frozen_seat_removes_nothing_late,
+        one_of_several_members_is_enough,
+        names_without_a_seat_are_not_waited_for,
+        a_process_that_ends_on_a_guest_frees_its_name_at_once,
         names_of_a_guest_that_ends_are_freed,
-        a_guest_whose_seat_ends_keeps_its_names
+        a_guest_whose_seat_ends_keeps_its_names,
+        a_guest_receives_no_heartbeats
     ].
 
 init_per_testcase(Case, Config) -> todana_peers:open(Case, Config).
@@ -484,6 +500,23 @@ members_stop_one_after_the_other(Config) ->
      || M <- Members
     ].
 
+a_call_on_its_way_is_no_misuse_when_its_guest_stops(Config) ->
+    [A] = cluster([a], Config),
+    Z = guest(z, A, []),
+    {Pid, Monitor} = spawn_monitor(fun() ->
+        exit({result, rpc(Z, todana_away, ask, [?MODULE, held, none, []])})
+    end),
+    await(fun() -> rpc(A, erlang, whereis, [held]) =/= undefined end),
+    ok = rpc(Z, todana_guest, leave, []),
+    go = rpc(A, erlang, send, [held, go]),
+    receive
+        %% The guest may have given up the answer before it came.
+        {'DOWN', Monitor, process, Pid, Ended} ->
+            ?assert(lists:member(Ended, [
+                {result, executed}, {result, {badarg, 0, unavailable}}
+            ]), Ended)
+    end.
+
 a_failed_start_leaves_no_guest(Config) ->
     [A | _] = cluster([a], Config),
     {ok, Socket} = gen_tcp:listen(0, [{ip, {127, 0, 0, 1}}]),
@@ -636,6 +669,111 @@ groups_have_members_on_a_guest(Config) ->
         changes(Z, Seen) =:= [{join, [P]} || P <- Of] ++ [{leave, [Second]}]
     end).
 
+steps_ask_the_seat_seldom(Config) ->
+    [A | _] = cluster([a, b, c], Config),
+    Z = guest(z, A, []),
+    [ok = names(N, start_scope, [s, cluster]) || N <- [Z, A]],
+    {_, {yes, _}} = rpc(A, ?MODULE, owner, [taken, #{}]),
+    Self = self,
+    Steps = [
+        %% This one also learns of the session.
+        {2, todana_names, register_name, [{s, first}, Self]},
+        {1, todana_names, register_name, [{s, n}, Self]},
+        {1, todana_names, register_name, [{s, taken}, Self]},
+        {1, todana_names, register_name, [{s, n}, Self]},
+        {1, todana_names, lookup, [{s, n}]},
+        {1, todana_names, whereis_name, [{s, nobody}]},
+        {2, todana_names, set_metadata, [{s, n}, m]},
+        {2, todana_names, unregister_name, [{s, n}]},
+        {1, todana_groups, join, [s, g, [Self, Self]]},
+        {1, todana_groups, get_members, [s, g]},
+        {1, todana_groups, which_groups, [s]},
+        {2, todana_groups, leave, [s, g, [Self, Self]]}
+    ],
+    {Asked, Results} = rpc(Z, ?MODULE, asked, [
+        [{M, F, Arguments} || {_, M, F, Arguments} <- Steps]
+    ]),
+    ?assertMatch(
+        [yes, yes, no, no, {ok, _, undefined}, undefined, ok, ok, ok, [P, P],
+         [g], ok],
+        Results
+    ),
+    ?assertEqual([Calls || {Calls, _, _, _} <- Steps], Asked).
+
+%% When it goes on, it executes what the guest had asked for.
+a_frozen_seat_removes_nothing_late(Config) ->
+    [A | _] = cluster([a, b, c], Config),
+    Z = guest(z, A, []),
+    ok = names(Z, start_scope, [s, cluster]),
+    {First, {yes, _}} = rpc(Z, ?MODULE, owner, [n, #{}]),
+    Member = rpc(Z, ?MODULE, member, [s, g]),
+    Seat = rpc(Z, todana_guest, seat, []),
+    ok = signal(Seat, "STOP"),
+    _ = names(Z, unregister_name, [{s, n}]),
+    _ = rpc(Z, todana_groups, leave, [s, g, Member]),
+    rpc(Z, erlang, exit, [First, kill]),
+    await(fun() -> names(Z, whereis_name, [{s, n}]) =:= undefined end),
+    await(fun() ->
+        element(2, rpc(Z, ?MODULE, owner, [n, #{}])) =/= {error, unavailable}
+    end),
+    {ok, Second, Token} = names(Z, lookup_token, [{s, n}]),
+    await(fun() -> rpc(Z, todana_groups, join, [s, g, Member]) =:= ok end),
+    Members = rpc(Z, todana_groups, get_members, [s, g]),
+    ok = signal(Seat, "CONT"),
+    await(fun() -> rpc(Seat, todana_guest, is_guest, []) =:= false end),
+    timer:sleep(2_000),
+    ?assertEqual({ok, Second, Token}, names(Z, lookup_token, [{s, n}])),
+    ?assertEqual(Members, rpc(Z, todana_groups, get_members, [s, g])).
+
+%% All nodes may have the same option. Its own name is no member for a guest.
+one_of_several_members_is_enough(Config) ->
+    [A, B, C] = cluster([a, b, c], Config),
+    Z = node_name(z),
+    ok = kill(A),
+    Z = guest(z, [A, Z, B, C], []),
+    {ok, _} = todana(Z, open, [t, #{durable => true}]),
+    ok = todana(Z, put, [t, ~"k", ~"v"]),
+    D = node(d, [{cluster_join, [A, node_name(d), B]}], Config),
+    await(fun() -> todana_peers:is_open(D) end),
+    {ok, _} = todana(D, open, [t, #{durable => true}]),
+    await(fun() -> todana(D, get, [t, ~"k"]) =:= {ok, ~"v"} end),
+    has(refused_guest(y, [node_name(y)], []), "is this node itself"),
+    has(refused_guest(y, ['y@', B], []), "separated by commas").
+
+%% The state says so, and a look-up takes a second.
+names_without_a_seat_are_not_waited_for(Config) ->
+    [A | _] = Members = cluster([a, b, c], Config),
+    Z = guest(z, A, []),
+    ok = names(Z, start_scope, [s, cluster]),
+    ?assertMatch(
+        #{state := serving, durability := none, seat := _}, todana(Z, info, [])
+    ),
+    ?assertMatch(#{members := [_, _, _]}, rpc(Z, todana_cluster, status, [])),
+    %% No address is configured.
+    ?assertEqual(ok, rpc(Z, todana_health, ready, [])),
+    [ok = kill(Member) || Member <- Members],
+    await(fun() ->
+        maps:get(state, todana(Z, info, [])) =:= failed
+    end),
+    {error, Sentence} = rpc(Z, todana_health, ready, []),
+    has(Sentence, "no member"),
+    %% A write would wait for so long, and the test does not.
+    ok = rpc(Z, todana_durable, configure, [#{write_timeout_ms => 600_000}]),
+    ?assertEqual(
+        [undefined, {error, unavailable}, {error, unavailable}, unavailable],
+        rpc(Z, ?MODULE, look_up, [])
+    ).
+
+%% Also if the seat does not know it: a supervisor that restarts it registers it
+%% at once.
+a_process_that_ends_on_a_guest_frees_its_name_at_once(Config) ->
+    [A | _] = cluster([a, b, c], Config),
+    Z = guest(z, A, []),
+    ok = names(Z, start_scope, [s, cluster]),
+    ?assertEqual(
+        lists:duplicate(50, yes), rpc(Z, ?MODULE, successors, [{s, n}, 50])
+    ).
+
 names_of_a_guest_that_ends_are_freed(Config) ->
     [A | _] = cluster([a, b, c], Config),
     [Y, Z] = [guest(L, A, []) || L <- [y, z]],
@@ -661,6 +799,49 @@ a_guest_whose_seat_ends_keeps_its_names(Config) ->
     ?assertEqual({ok, Pid, Token}, names(Z, lookup_token, [{s, n}])),
     ?assertEqual([], changes(Z, Pid)).
 
+%% Those of aten, by which members notice that another one is gone.
+a_guest_receives_no_heartbeats(Config) ->
+    [A | _] = Members = cluster([a, b, c], Config),
+    Z = guest(z, A, []),
+    Resting = fun(Nodes) ->
+        [
+            await(fun() -> rpc(M, todana_heartbeats, resting, []) =:= Nodes end)
+         || M <- Members
+        ]
+    end,
+    Resting([Z]),
+    Before = rpc(Z, ?MODULE, received, []),
+    timer:sleep(3_000),
+    Messages = rpc(Z, ?MODULE, received, []) - Before,
+    ?assert(Messages < 45),
+    %% Members receive each other's, each once.
+    [
+        begin
+            ?assertEqual(undefined, rpc(M, erlang, whereis, [aten_emitter])),
+            await(fun() ->
+                Seen = rpc(M, aten_sink, get_failure_probabilities, []),
+                lists:sort(maps:keys(Seen)) =:= lists:sort(Members -- [M])
+            end)
+        end
+     || M <- Members
+    ],
+    %% Somebody starts aten in the guest.
+    Sink = rpc(Z, ?MODULE, sink, []),
+    Resting([]),
+    await(fun() ->
+        lists:sort(rpc(Z, gen_server, call, [Sink, all])) =:=
+            lists:sort(Members)
+    end),
+    true = rpc(Z, erlang, exit, [Sink, kill]),
+    Resting([Z]),
+    %% The process of a member is another one.
+    true = rpc(A, erlang, exit, [rpc(A, erlang, whereis, [todana_heartbeats]),
+                                 kill]),
+    await(fun() -> is_pid(rpc(A, erlang, whereis, [todana_heartbeats])) end),
+    Resting([Z]),
+    ok = rpc(Z, application, stop, [todana]),
+    Resting([]).
+
 %% ---------------------------------------------------------------- helpers ---
 
 %% Has the guest change its seat until it is this member.
@@ -672,6 +853,13 @@ seat_is(Guest, Member) ->
             Other -> rpc(Other, ?MODULE, kill_seats, []) =:= none
         end
     end).
+
+%% Executed at the seat, which answers when the test wants it.
+held() ->
+    true = register(held, self()),
+    receive
+        go -> executed
+    end.
 
 %% Ra's server in this node.
 log_server() ->
@@ -689,6 +877,29 @@ kill_seats() ->
      || {_, Pid, _, _} <- supervisor:which_children(todana_seats)
     ],
     ok.
+
+%% Messages from all nodes.
+received() ->
+    lists:sum([
+        Count
+     || {_, Port} <- erlang:system_info(dist_ctrl),
+        {ok, [{recv_cnt, Count}]} <- [inet:getstat(Port, [recv_cnt])]
+    ]).
+
+%% In place of aten: keeps from which nodes heartbeats come.
+sink() ->
+    Pid = spawn(fun() -> sink(#{}) end),
+    true = register(aten_sink, Pid),
+    Pid.
+
+sink(Seen) ->
+    receive
+        {'$gen_cast', {hb, Node}} ->
+            sink(Seen#{Node => true});
+        {'$gen_call', From, all} ->
+            gen_server:reply(From, maps:keys(Seen)),
+            sink(Seen)
+    end.
 
 sources() ->
     {state, Subscriptions, _} = sys:get_state(todana_away_events),
@@ -720,6 +931,10 @@ load(Table, Kept) ->
     ],
     load(Table, Wrong ++ Kept).
 
+%% The name of a node that does not run yet.
+node_name(Letter) ->
+    list_to_atom(todana_peers:name(Letter) ++ "@127.0.0.1").
+
 names(Node, Function, Arguments) ->
     rpc(Node, todana_names, Function, Arguments).
 
@@ -733,6 +948,79 @@ owner(Name, Options) ->
     todana_keepers:begun(fun() ->
         todana_names:register_name_token({s, Name}, self(), Options)
     end).
+
+%% Functions that do not wait until there is a member.
+look_up() ->
+    [
+        todana_names:whereis_name({s, n}),
+        todana_names:lookup({s, n}),
+        todana_groups:get_members(s, g),
+        case todana_names:register_name_token({s, n}, self()) of
+            {error, Reason} -> Reason
+        end
+    ].
+
+%% How often a process that does this asks the seat, for each step. In the
+%% arguments, `self` stands for it.
+asked(Steps) ->
+    Session = trace:session_create(?MODULE, self(), []),
+    Matched = trace:function(Session, {erpc, send_request, 4}, true, []),
+    ?assertEqual(1, Matched),
+    {Pid, Monitor} = spawn_monitor(fun() ->
+        receive begin_steps -> ok end,
+        exit({done, [
+            begin
+                Result = apply(M, F, as_self(Arguments)),
+                self() ! {step, Result},
+                receive {step, Result} -> Result end
+            end
+         || {M, F, Arguments} <- Steps
+        ]})
+    end),
+    1 = trace:process(Session, Pid, true, [call, 'receive']),
+    Pid ! begin_steps,
+    Results =
+        receive {'DOWN', Monitor, process, Pid, {done, All}} -> All end,
+    Delivered = trace:delivered(Session, Pid),
+    receive {trace_delivered, Pid, Delivered} -> ok end,
+    true = trace:session_destroy(Session),
+    {asked_in_steps(Pid, 0), Results}.
+
+asked_in_steps(Pid, Calls) ->
+    receive
+        {trace, Pid, call, _} ->
+            asked_in_steps(Pid, Calls + 1);
+        {trace, Pid, 'receive', {step, _}} ->
+            [Calls | asked_in_steps(Pid, 0)];
+        {trace, Pid, 'receive', _} ->
+            asked_in_steps(Pid, Calls)
+    after 0 -> []
+    end.
+
+as_self(Arguments) ->
+    [
+        case Argument of
+            self -> self();
+            [self | _] -> [self() || _ <- Argument];
+            _ -> Argument
+        end
+     || Argument <- Arguments
+    ].
+
+%% Registers the name for one process after the other, each when the one before
+%% has just ended.
+successors(Name, Count) ->
+    [
+        begin
+            {Pid, Result} = todana_keepers:begun(fun() ->
+                todana_names:register_name(Name, self())
+            end),
+            Monitor = monitor(process, Pid),
+            exit(Pid, kill),
+            receive {'DOWN', Monitor, process, Pid, _} -> Result end
+        end
+     || _ <- lists:seq(1, Count)
+    ].
 
 member(Scope, Group) ->
     {Pid, ok} = todana_keepers:begun(fun() ->

@@ -24,6 +24,7 @@
     },
     cluster => none,
     guest => none,
+    channels => none,
     erlang => #{otp_release => ~"29", processes => 50},
     memory => [{total, 100}, {processes, 60}, {system, 40}],
     schedulers => [{dirty_cpu, 1, 0.25, 1.5}],
@@ -127,7 +128,8 @@ names_follow_the_conventions_test() ->
             cluster => #{
                 members => 3, leads => true, has_leader => true, guests => 2
             },
-            guest => #{seat => 'n@h', queue_bytes => 0, in_flight => 1}
+            guest => #{seat => 'n@h', queue_bytes => 0, in_flight => 1},
+            channels => todana_spread:figures()
         }),
     [
         begin

@@ -16,13 +16,15 @@
     a_name_is_unregistered_from_another_node/1,
     tokens_grow_on_a_node_that_goes_on_alone/1,
     a_group_has_members_of_all_nodes/1,
-    a_lock_has_one_owner_while_nodes_are_killed/1
+    a_lock_has_one_owner_while_nodes_are_killed/1,
+    the_leader_of_the_page_is_safe/1
 ]).
 %% Called in the peer nodes
 -export([owner/2, owners/2, noticed/1, race/1, member/1, watcher/1]).
 
 -import(todana_peers, [
-    node/3, kill/1, signal/2, rpc/4, await/1, cluster/2, is_open/1, roles/1
+    node/3, guest/3, kill/1, signal/2, rpc/4, await/1, cluster/2, is_open/1,
+    roles/1
 ]).
 
 -define(SCOPE, services).
@@ -42,7 +44,8 @@ all() ->
         a_name_is_unregistered_from_another_node,
         tokens_grow_on_a_node_that_goes_on_alone,
         a_group_has_members_of_all_nodes,
-        a_lock_has_one_owner_while_nodes_are_killed
+        a_lock_has_one_owner_while_nodes_are_killed,
+        the_leader_of_the_page_is_safe
     ].
 
 init_per_testcase(Case, Config) -> todana_peers:open(Case, Config).
@@ -352,6 +355,77 @@ if_up(Node, Module, Function, Arguments) ->
     catch
         _:_ -> down
     end.
+
+%% The modules of docs/names-and-groups.md, on a member and a guest.
+the_leader_of_the_page_is_safe(Config) ->
+    [A, _, C] = Members = nodes_with_scope(Config),
+    Z = guest(z, A, []),
+    ok = names(Z, start_scope, [?SCOPE, cluster]),
+    [of_page(Module, [Z | Members], Config) || Module <- [leader, resource]],
+    {ok, Resource} = rpc(A, gen_server, start, [resource, nothing, []]),
+    Leaders = #{
+        Node => element(2, rpc(Node, gen_server, start, [leader, Resource, []]))
+     || Node <- [C, Z]
+    },
+    Act = fun(Node, Value) ->
+        try
+            rpc(Node, leader, act, [map_get(Node, Leaders), Value])
+        catch
+            %% The node is frozen, or has just gone on.
+            _:_ -> failed
+        end
+    end,
+    Acts = fun(Node, Value) -> await(fun() -> Act(Node, Value) =:= ok end) end,
+    Pids = maps:from_list([{Pid, Node} || Node := Pid <- Leaders]),
+    await(fun() -> is_map_key(whereis_name(A, leader), Pids) end),
+    {ok, Pid, Token} = names(A, lookup_token, [{?SCOPE, leader}]),
+    #{Pid := First} = Pids,
+    [Second] = [C, Z] -- [First],
+    ok = Acts(First, first),
+    ?assertEqual({error, not_leading}, Act(Second, second)),
+    ok = signal(First, "STOP"),
+    timer:sleep(?HANG_MS),
+    ok = Acts(Second, second),
+    ok = signal(First, "CONT"),
+    Wrong = [
+        Result
+     || _ <- lists:seq(1, 50), Result <- [Act(First, first)],
+        not lists:member(Result, [
+            {error, not_leading}, {error, outdated}, failed
+        ])
+    ],
+    ?assertEqual([], Wrong),
+    ?assertEqual(
+        {error, outdated},
+        rpc(A, gen_server, call, [Resource, {store, Token, first}])
+    ),
+    ok = Acts(Second, second),
+    {_Greatest, second} = rpc(A, sys, get_state, [Resource]),
+    true = rpc(Second, erlang, exit, [map_get(Second, Leaders), kill]),
+    ok = Acts(First, first).
+
+%% Loads a module that is in the page, in lines with four spaces before them.
+of_page(Module, Nodes, Config) ->
+    Page = todana_tree:read("docs/names-and-groups.md"),
+    First = <<"    -module(", (atom_to_binary(Module))/binary, ").">>,
+    Lines = lists:dropwhile(
+        fun(Line) -> Line =/= First end, binary:split(Page, ~"\n", [global])
+    ),
+    Code = lists:takewhile(
+        fun(Line) -> Line =:= <<>> orelse hd_is_space(Line) end, Lines
+    ),
+    Name = filename:join(
+        proplists:get_value(directory, Config), atom_to_list(Module) ++ ".erl"
+    ),
+    ok = file:write_file(Name, [[Line, $\n] || Line <- Code]),
+    {ok, Module, Binary} = compile:file(Name, [binary, return_errors]),
+    [
+        {module, Module} =
+            rpc(Node, code, load_binary, [Module, Name, Binary])
+     || Node <- Nodes
+    ].
+
+hd_is_space(Line) -> binary:first(Line) =:= $\s.
 
 now_us() -> erlang:monotonic_time(microsecond).
 

@@ -5,15 +5,13 @@
 
 the_page_is_fresh_test() ->
     %% To update it: bin/todana config reference > docs/configuration.md
-    Root = root(filename:absname(code:which(?MODULE))),
-    {ok, Page} = file:read_file(filename:join(Root, "docs/configuration.md")),
+    Page = todana_tree:read("docs/configuration.md"),
     %% Not `assertEqual': it would print both.
     IsFresh = unicode:characters_to_binary(todana_options_page:page()) =:= Page,
     ?assert(IsFresh, "docs/configuration.md is stale: run make docs").
 
 every_limit_is_on_its_page_test() ->
-    Root = root(filename:absname(code:which(?MODULE))),
-    {ok, Page} = file:read_file(filename:join(Root, "docs/limits.md")),
+    Page = todana_tree:read("docs/limits.md"),
     Limits = [
         Name
      || Name <- lists:map(fun atom_to_binary/1, todana_options:names()),
@@ -27,12 +25,6 @@ every_limit_is_on_its_page_test() ->
         ?assertNotEqual({nomatch, Name}, {string:find(Page, Name), Name})
      || Name <- Limits
     ].
-
-root(Path) ->
-    case filelib:is_regular(filename:join(Path, "rebar.config")) of
-        true -> Path;
-        false -> root(filename:dirname(Path))
-    end.
 
 %% Options that no native code reads under their names: the listeners go to it
 %% as one list, of the password file only the password, and the sweeper is an
@@ -295,8 +287,7 @@ a_near_name_is_found_test() ->
     ?assertEqual(error, todana_options:nearest("zzz")).
 
 the_api_page_names_every_function_test() ->
-    Root = root(filename:absname(code:which(?MODULE))),
-    {ok, Page} = file:read_file(filename:join(Root, "docs/erlang-api.md")),
+    Page = todana_tree:read("docs/erlang-api.md"),
     [
         ?assertMatch({_, [_ | _]}, {F, binary:matches(Page, atom_to_binary(F))})
      || {F, _} <- todana:module_info(exports), F =/= module_info

@@ -156,7 +156,7 @@ start(DataDir, Options) ->
     _ = application:load(todana),
     ok = application:set_env(todana, data_dir, DataDir),
     [
-        ok = application:set_env(todana, Name, atom_to_list(Value))
+        ok = application:set_env(todana, Name, Value)
      || {Name, Value} <- [{write_timeout_ms, '10000'} | Options]
     ],
     case application:ensure_all_started(todana) of

@@ -11,7 +11,8 @@
 %% Called in the node
 -export([start/1]).
 
--define(TIMEOUT_MS, 120_000).
+%% For a machine with much else to do.
+-define(TIMEOUT_MS, 600_000).
 
 %% Cases between these two functions, in a node whose directory has this name.
 in_durable_node(Name, {Open, Close}, Cases) ->

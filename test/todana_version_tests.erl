@@ -11,7 +11,7 @@ application_test() ->
 
 %% Crates answer clients with the version (`INFO', `version', `Server').
 crates_test_() ->
-    Lock = read("native/Cargo.lock"),
+    Lock = todana_tree:read("native/Cargo.lock"),
     [
         ?_assertEqual([version()], matches(Lock, [
             "^name = \"", Crate, "\"\nversion = \"(.*)\"$"
@@ -24,30 +24,20 @@ crates_test_() ->
     ].
 
 changelog_test() ->
-    Headings = matches(read("CHANGELOG.md"), "^## \\[(.*)\\]"),
+    Headings = matches(todana_tree:read("CHANGELOG.md"), "^## \\[(.*)\\]"),
     ?assertEqual(version(), hd(Headings)).
 
 production_page_test() ->
-    Page = read("docs/production.md"),
+    Page = todana_tree:read("docs/production.md"),
     Names = matches(Page, "todana-([0-9]+[.][0-9.]*[0-9])"),
     ?assertEqual([version()], lists:usort(Names)).
 
 version() ->
-    [Version] = matches(read("native/Cargo.toml"), "^version = \"(.*)\"$"),
+    Manifest = todana_tree:read("native/Cargo.toml"),
+    [Version] = matches(Manifest, "^version = \"(.*)\"$"),
     Version.
 
 matches(Text, Pattern) ->
     Options = [global, multiline, {capture, [1], binary}],
     {match, Found} = re:run(Text, Pattern, Options),
     lists:append(Found).
-
-read(File) ->
-    Root = root(filename:absname(code:which(?MODULE))),
-    {ok, Text} = file:read_file(filename:join(Root, File)),
-    Text.
-
-root(Path) ->
-    case filelib:is_regular(filename:join(Path, "rebar.config")) of
-        true -> Path;
-        false -> root(filename:dirname(Path))
-    end.

@@ -30,6 +30,8 @@
     cluster := #{members := pos_integer(), leads := boolean(),
                  has_leader := boolean(), guests := non_neg_integer()} | none,
     guest := #{atom() => term()} | none,
+    %% What clients publish, to other nodes and from them.
+    channels := #{atom() => non_neg_integer()} | none,
     erlang := #{atom() => non_neg_integer() | text()},
     memory := [{atom(), non_neg_integer()}],
     schedulers := [scheduler()],
@@ -39,12 +41,13 @@
 -doc "Collects them. Takes some milliseconds; no process waits for another.".
 -spec collect() -> figures().
 collect() ->
-    Log = todana_status:info(),
+    Log = todana_guest:state(),
     maps:merge(of_server(todana_listener:figures()), #{
         tables => tables(),
         log => Log,
         cluster => cluster(),
         guest => guest(),
+        channels => channels(),
         erlang => erlang_vm(),
         memory => erlang:memory(),
         schedulers => schedulers(),
@@ -97,6 +100,13 @@ guest() ->
     case todana_guest:is_guest() of
         true -> todana_guest:info();
         false -> none
+    end.
+
+-spec channels() -> #{atom() => non_neg_integer()} | none.
+channels() ->
+    case whereis(todana_spread) of
+        undefined -> none;
+        _ -> todana_spread:figures()
     end.
 
 -spec erlang_vm() -> #{atom() => non_neg_integer() | text()}.

@@ -30,7 +30,7 @@ live() ->
 -doc "Whether clients can read and write, in the cluster of this node.".
 -spec ready() -> verdict().
 ready() ->
-    ready(todana_status:info()).
+    ready(todana_guest:state()).
 
 -doc "The same, by the state of the log.".
 -spec ready(map()) -> verdict().
@@ -47,15 +47,12 @@ ready(Log) ->
 
 -spec by_log(map()) -> verdict().
 by_log(#{state := serving}) ->
-    case {todana_guest:is_guest(), todana_guest:seat()} of
-        {true, none} ->
-            no("no member of the cluster serves this guest", []);
-        _ ->
-            case todana_stranger:verdict() of
-                ok -> ok;
-                {error, Sentence} -> no("~ts", [Sentence])
-            end
+    case todana_stranger:verdict() of
+        ok -> ok;
+        {error, Sentence} -> no("~ts", [Sentence])
     end;
+by_log(#{seat := none, reason := Reason}) ->
+    no("~ts", [Reason]);
 by_log(#{state := recovering, progress := Percent}) ->
     no("the durable databases are being read, ~b %", [Percent]);
 by_log(#{state := read_only, reason := Reason}) ->

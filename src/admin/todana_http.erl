@@ -28,7 +28,8 @@
 -define(REQUEST_TIMEOUT_MS, 5_000).
 -define(IDLE_TIMEOUT_MS, 30_000).
 -define(KEEP_ALIVE_MAX, 1_000).
--define(LINE_BYTES_MAX, 1_024).
+%% A name or a cursor may be long.
+-define(LINE_BYTES_MAX, 8_192).
 -define(HEADERS_MAX, 64).
 -define(HEADER_BYTES_MAX, 4_096).
 

@@ -6,7 +6,9 @@
 
 -export([init/2]).
 
--type page() :: fun(() -> {cowboy:http_status(), Type :: binary(), iodata()}).
+-type page() ::
+    fun(() -> {cowboy:http_status(), Type :: binary(), iodata()})
+    | {names, todana_name_pages:kind() | {todana_name_pages:kind(), binary()}}.
 -type answer() :: {cowboy:http_status(), cowboy:http_headers(), iodata()}.
 
 -define(TEXT, ~"text/plain; charset=utf-8").
@@ -19,8 +21,31 @@ pages() ->
         ~"/healthz" => {open, fun() -> verdict(todana_health:live()) end},
         ~"/readyz" => {open, fun() -> verdict(todana_health:ready()) end},
         ~"/metrics" => {locked, fun metrics/0},
-        ~"/status.json" => {locked, fun status/0}
+        ~"/status.json" => {locked, fun status/0},
+        ~"/names" => {locked, {names, names}},
+        ~"/groups" => {locked, {names, groups}}
     }.
+
+-spec page(binary()) -> {open | locked, page()} | none.
+page(Path) ->
+    case pages() of
+        #{Path := Page} ->
+            Page;
+        #{} ->
+            case Path of
+                <<"/names/", Scope/binary>> -> of_scope(names, Scope);
+                <<"/groups/", Scope/binary>> -> of_scope(groups, Scope);
+                _ -> none
+            end
+    end.
+
+-spec of_scope(todana_name_pages:kind(), binary()) -> {locked, page()} | none.
+of_scope(Kind, Encoded) ->
+    try cow_uri:urldecode(Encoded) of
+        Scope -> {locked, {names, {Kind, Scope}}}
+    catch
+        error:_ -> none
+    end.
 
 -spec init(cowboy_req:req(), State) -> {ok, cowboy_req:req(), State}.
 init(Request, State) ->
@@ -37,16 +62,16 @@ init(Request, State) ->
 answer(Request) ->
     Method = cowboy_req:method(Request),
     Path = cowboy_req:path(Request),
-    case {cowboy_req:has_body(Request), pages()} of
+    case {cowboy_req:has_body(Request), page(Path)} of
         {true, _} ->
             plain(413, #{~"connection" => ~"close"},
                   "a request has no body here");
         {false, _} when Method =/= ~"GET", Method =/= ~"HEAD" ->
             plain(405, #{~"allow" => ~"GET, HEAD"},
                   "the methods are GET and HEAD");
-        {false, #{Path := {Lock, Page}}} ->
+        {false, {Lock, Page}} ->
             unlocked(Lock, Page, Request);
-        {false, #{}} ->
+        {false, none} ->
             plain(404, #{}, "there is no such page; / lists them")
     end.
 
@@ -54,14 +79,32 @@ answer(Request) ->
 unlocked(Lock, Page, Request) ->
     case Lock =:= open orelse may_read(Request) of
         true ->
-            {Status, Type, Body} = Page(),
-            {Status, #{~"content-type" => Type}, Body};
+            shown(Page, Request);
         foreign ->
             plain(403, #{}, "the Host is neither an address nor localhost");
         false ->
             Realm = ~"Basic realm=\"todana\", charset=\"UTF-8\"",
             plain(401, #{~"www-authenticate" => Realm}, "a password is needed")
     end.
+
+-spec shown(page(), cowboy_req:req()) -> answer().
+shown({names, Which}, Request) ->
+    try cowboy_req:parse_qs(Request) of
+        Query ->
+            case todana_name_pages:page(Which, Query) of
+                {200, Value} ->
+                    {200, #{~"content-type" => ~"application/json"},
+                        [json:encode(Value), $\n]};
+                {Status, Sentence} ->
+                    plain(Status, #{}, Sentence)
+            end
+    catch
+        %% Of Cowboy.
+        exit:_ -> plain(400, #{}, "the words behind ? are malformed")
+    end;
+shown(Page, _Request) ->
+    {Status, Type, Body} = Page(),
+    {Status, #{~"content-type" => Type}, Body}.
 
 %% With any user name, as at the port of Kyoto Tycoon. After some wrong
 %% passwords the server delays each answer to that address.
@@ -94,7 +137,7 @@ is_address(Host) ->
     Bare = string:trim(binary_to_list(Host), both, "[]"),
     is_tuple(element(2, inet:parse_strict_address(Bare))).
 
--spec plain(cowboy:http_status(), cowboy:http_headers(), string()) -> answer().
+-spec plain(cowboy:http_status(), cowboy:http_headers(), iodata()) -> answer().
 plain(Status, Headers, Sentence) ->
     {Status, Headers#{~"content-type" => ?TEXT}, [Sentence, $\n]}.
 
@@ -106,6 +149,8 @@ index() ->
         "/readyz       200 if clients can read and write\n"
         "/metrics      the figures, for Prometheus\n"
         "/status.json  the figures as JSON\n"
+        "/names        scopes of names of processes; /names/SCOPE has names\n"
+        "/groups       scopes of groups; /groups/SCOPE has groups\n"
     ]}.
 
 -spec verdict(todana_health:verdict()) ->

@@ -33,6 +33,7 @@ families(Figures) ->
         log_times(Log) ++
         cluster(maps:get(cluster, Figures)) ++
         guest(maps:get(guest, Figures)) ++
+        channels(maps:get(channels, Figures)) ++
         event_loops(Loops) ++
         by_rows(erlang_rows(), Erlang) ++
         schedulers(maps:get(schedulers, Figures)).
@@ -356,6 +357,23 @@ guest(#{seat := Seat, queue_bytes := Bytes, in_flight := InFlight}) ->
         {~"todana_guest_in_flight", gauge,
             ~"Requests that the member has not answered yet.",
             [{[], InFlight}]}
+    ].
+
+-spec channels(map() | none) -> [family()].
+channels(none) -> [];
+channels(Channels) -> by_rows(channel_rows(), Channels).
+
+-spec channel_rows() -> [row()].
+channel_rows() ->
+    [
+        {bundles_sent, ~"todana_channel_bundles_sent_total", counter, 1,
+            ~"Bundles of published messages that were sent to other nodes."},
+        {bytes_sent, ~"todana_channel_sent_bytes_total", counter, 1,
+            ~"Their bytes."},
+        {bundles_received, ~"todana_channel_bundles_received_total", counter, 1,
+            ~"Bundles of published messages that other nodes have sent."},
+        {bytes_received, ~"todana_channel_received_bytes_total", counter, 1,
+            ~"Their bytes."}
     ].
 
 -spec event_loops([todana_figures:event_loop()]) -> [family()].

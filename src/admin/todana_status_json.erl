@@ -15,8 +15,8 @@ value(Figures) ->
     #{
         server := Server, databases := Databases, commands := Commands,
         loops := Loops, tables := Tables, log := Log, cluster := Cluster,
-        guest := Guest, erlang := Erlang, memory := Memory,
-        schedulers := Schedulers, ready := Ready
+        guest := Guest, channels := Channels, erlang := Erlang,
+        memory := Memory, schedulers := Schedulers, ready := Ready
     } = Figures,
     #{
         ready => Ready =:= ok,
@@ -42,6 +42,7 @@ value(Figures) ->
         log => todana_status:plain(Log),
         cluster => or_null(Cluster),
         guest => or_null(Guest),
+        channels => or_null(Channels),
         erlang => Erlang#{
             memory_bytes => maps:from_list(Memory),
             schedulers => [

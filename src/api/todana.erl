@@ -405,7 +405,9 @@ list() ->
 
 -doc """
 State and figures of the log of durable tables. In a node without a data
-directory, `durability` is `none`. Otherwise, as far as they are known:
+directory, `durability` is `none`; a guest has its `seat`, the member that
+serves it, or `none`, and then its `state` is `failed`. Otherwise, as far as
+they are known:
 
 - `state`: `serving`, `recovering` (`progress` is a percentage), `read_only` or
   `failed`; `reason` is a sentence
@@ -427,7 +429,7 @@ directory, `durability` is `none`. Otherwise, as far as they are known:
     atom() => term()
 }.
 info() ->
-    todana_status:info().
+    todana_guest:state().
 
 -doc """
 Name, options and figures of a table. `order` is present for an `ordered_set`,

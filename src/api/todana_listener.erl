@@ -43,11 +43,11 @@ addresses() ->
 info() ->
     call(info, #{}).
 
--doc "Whether there is a server.".
+-doc "Whether there is a server, if an address is configured.".
 -spec is_serving() -> boolean().
 is_serving() ->
     try
-        server() =/= none
+        ets:whereis(?MODULE) =:= undefined orelse server() =/= none
     catch
         exit:_ -> false
     end.

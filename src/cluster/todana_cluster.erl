@@ -481,6 +481,13 @@ result({error, Reason}) -> {error, io_lib:format("~0tp", [Reason])}.
 %% The members, with what each says of itself.
 -spec status() -> map().
 status() ->
+    case todana_guest:is_guest() of
+        true -> todana_away:ask(?MODULE, status, none, []);
+        false -> own_status()
+    end.
+
+-spec own_status() -> map().
+own_status() ->
     {Leader, Members} = known_members(led_members()),
     Nodes = [Node || #{node := Node} <- Members],
     Map = todana_cluster_map:nodes(Nodes),

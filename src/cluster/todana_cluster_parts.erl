@@ -46,9 +46,13 @@ of_node(Options) ->
             ]},
             type => supervisor
         },
-        #{id => todana_spread, start => {todana_spread, start_link, []}}
-     | [
-            #{id => Name, start => {Name, start_link, [Options]}}
-         || Name <- [todana_membership, todana_topology]
-        ]
+        child(todana_spread, []),
+        child(todana_membership, [Options]),
+        child(todana_topology, [Options]),
+        child(todana_interest, []),
+        child(todana_heartbeats, [])
     ].
+
+-spec child(module(), [term()]) -> supervisor:child_spec().
+child(Name, Arguments) ->
+    #{id => Name, start => {Name, start_link, Arguments}}.

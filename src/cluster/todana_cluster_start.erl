@@ -55,11 +55,12 @@ result has the databases of the members among the options.
 -spec visit(todana_config:options()) ->
     {ok, todana_config:options(), todana_seat:invitation()}
     | {error, string()}.
-visit(#{cluster_join := Peer} = Options) ->
+visit(Options) ->
     maybe
         ok ?= todana_distribution:check_join(none, Options),
         ok ?= name(maps:get(node, Options), Options),
-        {ok, Invitation} ?= asked(Peer, fun ask_to_visit/1),
+        Peers = todana_distribution:peers(Options),
+        {ok, Invitation} ?= asked(Peers, fun ask_to_visit/1),
         #{databases := Theirs} = Invitation,
         {ok, Databases} ?= fitting(maps:get(databases, Options), Theirs),
         {ok, Options#{databases := Databases}, Invitation}
@@ -367,13 +368,14 @@ certificates(#{cluster_tls := Directory}) ->
 origin({ok, #{left_ms := _, cluster := Cluster}}, Options) ->
     removed(Cluster, Options);
 origin({ok, #{cluster := Cluster} = Known}, Options) ->
-    #{data_dir := DataDir, cluster_join := Peer} = Options,
     Members = maps:get(members, Known, []),
-    case Peer =/= off andalso cluster_of(Peer) of
-        %% Its directory was lost, and it has begun a cluster of its own. This
-        %% one goes on without it.
-        {ok, Other} when Other =/= Cluster ->
+    case in_another(Cluster, todana_distribution:peers(Options)) of
+        none ->
+            {ok, alone};
+        {Peer, Other} ->
             case lists:member(Peer, Members) of
+                %% Its directory was lost, and it has begun a cluster of its
+                %% own. This one goes on without it.
                 true ->
                     logger:warning(
                         "todana: ~s was a member of this cluster, and belongs "
@@ -382,39 +384,50 @@ origin({ok, #{cluster := Cluster} = Known}, Options) ->
                     ),
                     {ok, alone};
                 false ->
+                    #{data_dir := DataDir} = Options,
                     {error, [
                         "cluster_join: ", DataDir, " belongs to the cluster ",
                         Cluster, ", and ", atom_to_list(Peer), " to ",
                         io_lib:format("~ts", [Other])
                     ]}
-            end;
-        _ ->
-            {ok, alone}
+            end
     end;
 origin(_Known, #{cluster_create := yes}) ->
     Bytes = crypto:strong_rand_bytes(?CLUSTER_BYTES),
     {ok, {create, string:lowercase(binary:encode_hex(Bytes))}};
 origin(_Known, #{cluster_join := off}) ->
     {ok, alone};
-origin({ok, _}, #{data_dir := DataDir, cluster_join := Peer}) ->
+origin({ok, _}, #{data_dir := DataDir, cluster_join := [Peer | _]}) ->
     {error, ["cluster_join: ", DataDir, " has a log of its own, which cannot "
              "be merged with that of ", atom_to_list(Peer), ": join with an "
              "empty directory"]};
-origin(none, #{cluster_join := Peer, durability := Durability}) ->
+origin(none, #{durability := Durability} = Options) ->
+    Peers = todana_distribution:peers(Options),
     maybe
-        {ok, Facts} ?= asked(Peer, fun(P) -> ask_to_join(P, Durability) end),
+        {ok, Facts} ?= asked(Peers, fun(P) -> ask_to_join(P, Durability) end),
         {ok, {join, Facts}}
+    end.
+
+%% Only a peer that is there can be in another cluster.
+-spec in_another(binary() | none, [node()]) ->
+    {node(), none | binary()} | none.
+in_another(_Cluster, []) ->
+    none;
+in_another(Cluster, [Peer | Peers]) ->
+    case cluster_of(Peer) of
+        {ok, Other} when Other =/= Cluster -> {Peer, Other};
+        _ -> in_another(Cluster, Peers)
     end.
 
 -type answer() :: {ok, map()} | {later, iodata()} | {error, iodata()}.
 
-%% What the peer answers, which may come later.
--spec asked(node(), fun((node()) -> answer())) ->
+%% What one of the peers answers, which may come later.
+-spec asked([node(), ...], fun((node()) -> answer())) ->
     {ok, map()} | {error, iodata()}.
-asked(Peer, Ask) ->
+asked(Peers, Ask) ->
     true = register(?JOINING, self()),
     try
-        ask(Peer, Ask, deadline(?JOIN_TIMEOUT_MS), {"", 0})
+        ask(Peers, Ask, deadline(?JOIN_TIMEOUT_MS), {"", 0})
     after
         unregister(?JOINING)
     end.
@@ -423,7 +436,6 @@ asked(Peer, Ask) ->
 -spec is_joining() -> boolean().
 is_joining() -> whereis(?JOINING) =/= undefined.
 
-%% Only a peer that is there can be in another cluster.
 -spec cluster_of(node()) -> {ok, none | binary()} | unknown.
 cluster_of(Peer) when Peer =:= node() ->
     unknown;
@@ -472,26 +484,51 @@ deadline(TimeoutMs) -> erlang:monotonic_time(millisecond) + TimeoutMs.
 %% The nodes of a cluster are often started at once, so the peer may come later.
 %% Each reason to wait is said at once, and again after a while.
 -spec ask(
-    node(), fun((node()) -> answer()), integer(), Said :: {iodata(), integer()}
+    [node(), ...], fun((node()) -> answer()), integer(),
+    Said :: {iodata(), integer()}
 ) -> {ok, map()} | {error, iodata()}.
-ask(Peer, Ask, DeadlineMs, Said) ->
-    case ask_once(Peer, Ask) of
+ask(Peers, Ask, DeadlineMs, Said) ->
+    case ask_in_turn(Peers, Ask, []) of
         {later, Sentence} ->
             NowMs = erlang:monotonic_time(millisecond),
             case NowMs < DeadlineMs of
                 true ->
                     Next = say(Sentence, DeadlineMs - NowMs, NowMs, Said),
                     timer:sleep(?JOIN_PAUSE_MS),
-                    ask(Peer, Ask, DeadlineMs, Next);
+                    ask(Peers, Ask, DeadlineMs, Next);
                 false ->
                     {error, ["cluster_join: ", Sentence, ", for ",
                              integer_to_list(?JOIN_TIMEOUT_MS div 1_000),
-                             " s"]}
+                             " s", another(Peers)]}
             end;
         {error, Sentence} ->
             {error, ["cluster_join: ", Sentence]};
         {ok, Facts} ->
             {ok, Facts}
+    end.
+
+%% A remedy, if only one member was named.
+-spec another([node(), ...]) -> string().
+another([_]) -> ": any member may be named, or several, separated by commas";
+another(_Several) -> "".
+
+%% One that refuses this node is no reason to give up, as long as another one
+%% may come.
+-spec ask_in_turn(
+    [node()], fun((node()) -> answer()), [{later | error, iodata()}]
+) -> answer().
+ask_in_turn([], _Ask, Failures) ->
+    Answer =
+        case lists:keymember(later, 1, Failures) of
+            true -> later;
+            false -> error
+        end,
+    Sentences = [Sentence || {_, Sentence} <- lists:reverse(Failures)],
+    {Answer, lists:join("; ", Sentences)};
+ask_in_turn([Peer | Peers], Ask, Failures) ->
+    case ask_once(Peer, Ask) of
+        {ok, Facts} -> {ok, Facts};
+        Failure -> ask_in_turn(Peers, Ask, [Failure | Failures])
     end.
 
 -spec say(iodata(), integer(), integer(), {iodata(), integer()}) ->

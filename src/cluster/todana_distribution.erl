@@ -8,7 +8,8 @@
 -module(todana_distribution).
 -moduledoc false.
 
--export([start/1, check/1, cookie_file/1, check_cookie/1, check_join/2]).
+-export([start/1, check/1, cookie_file/1, check_cookie/1]).
+-export([check_join/2, peers/1]).
 -export([is_near/1]).
 -export([has_tls/0, connect/1, is_alive/1]).
 %% The decisions, for tests
@@ -60,16 +61,39 @@ check(Name) ->
     end.
 
 -doc """
-Whether a node with these options could become a member by the peer that they
+Whether a node with these options could become a member by the peers that they
 name. A directory that is part of a cluster joins no more.
 """.
 -spec check_join({ok, map()} | none, todana_config:options()) ->
     ok | {error, Sentence :: iodata()}.
-check_join(none, #{node := Name, cluster_join := Peer}) when Peer =/= off ->
-    Own = case Name of off -> node(); _ -> Name end,
-    can_join(Own, Peer, own_addresses());
+check_join(none, #{cluster_join := [First | _]} = Options) ->
+    Own = own_name(Options),
+    case peers(Options) of
+        [] -> can_join(Own, First, own_addresses());
+        Others -> can_join_one(Own, Others, own_addresses())
+    end;
 check_join(_Known, _Options) ->
     ok.
+
+-spec can_join_one(node(), [node()], [inet:ip_address()]) ->
+    ok | {error, Sentence :: iodata()}.
+can_join_one(Own, [Peer | Others], Addresses) ->
+    case can_join(Own, Peer, Addresses) of
+        {error, _} when Others =/= [] -> can_join_one(Own, Others, Addresses);
+        Result -> Result
+    end.
+
+-doc """
+The nodes by which this one joins. All members may have the same options, so its
+own name may be among them.
+""".
+-spec peers(todana_config:options()) -> [node()].
+peers(#{cluster_join := off}) -> [];
+peers(#{cluster_join := Named} = Options) -> Named -- [own_name(Options)].
+
+-spec own_name(todana_config:options()) -> node().
+own_name(#{node := off}) -> node();
+own_name(#{node := Name}) -> Name.
 
 -doc """
 Whether a node of this name, on a host with these addresses, can join this peer:

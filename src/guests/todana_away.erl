@@ -7,10 +7,12 @@
 -module(todana_away).
 -moduledoc false.
 
--export([call/4, ask/4, name/1, table/1, tables/0, open/2, drop/1]).
+-export([call/4, call/5, ask/4, name/1, table/1, tables/0, open/2, drop/1]).
 -export([stopping/1, is_stopping/0]).
 %% Guests call it
 -export([serve/5]).
+
+-type times_ms() :: {WithoutSeat :: integer(), Altogether :: integer()}.
 
 -define(PAUSE_MS, 10).
 %% How often a call looks whether its seat was lost.
@@ -18,10 +20,13 @@
 -define(STOPPING, {?MODULE, stopping}).
 %% Pauses until a seat that is behind has applied an entry.
 -define(WAITS, 100).
+%% The functions that guests call belong to the version of what they and members
+%% say to each other (GUEST_WIRE in native/group/src/parcel.rs).
 -define(READS, [
     get, get_entry, is_key, ttl, get_many, range, prefix, first, last, next,
     prev, scan, count, bytes, stats, info, index, refresh, read_after,
-    native, read, await, await_entry, table, tables
+    native, read, await, await_entry, table, tables,
+    basis, find_here, find_page_here, groups_here, joined
 ]).
 
 -doc """
@@ -30,6 +35,16 @@ the table.
 """.
 -spec call(module(), atom(), todana_nif:table(), [term()]) -> dynamic().
 call(Module, Function, Table, Arguments) ->
+    TimeoutMs = todana_durable:timeout_ms(),
+    call(Module, Function, Table, Arguments, {TimeoutMs, TimeoutMs}).
+
+-doc """
+The same within these times: without a seat, and altogether. Then it is
+`unavailable`, or if it writes, unknown.
+""".
+-spec call(module(), atom(), todana_nif:table(), [term()], times_ms()) ->
+    dynamic().
+call(Module, Function, Table, Arguments, {SeatMs, AnswerMs}) ->
     case name(Table) of
         {badarg, _, _} = Misuse ->
             Misuse;
@@ -38,7 +53,9 @@ call(Module, Function, Table, Arguments) ->
                 true -> read;
                 false -> write
             end,
-            at_seat(Kind, [Module, Function, Name, [Name | Arguments]])
+            NowMs = now_ms(),
+            at_seat(Kind, [Module, Function, Name, [Name | Arguments]],
+                    {NowMs + SeatMs, NowMs + AnswerMs})
     end.
 
 -doc """
@@ -80,32 +97,52 @@ drop(Name) -> at_seat(write, [todana_durable, drop, none, [Name]]).
 
 -spec at_seat(read | write, [term()]) -> dynamic().
 at_seat(Kind, Question) ->
-    at_seat(Kind, Question, now_ms() + todana_durable:timeout_ms()).
+    DeadlineMs = now_ms() + todana_durable:timeout_ms(),
+    at_seat(Kind, Question, {DeadlineMs, DeadlineMs}).
 
--spec at_seat(read | write, [term()], integer()) -> dynamic().
-at_seat(Kind, Question, DeadlineMs) ->
-    LeftMs = DeadlineMs - now_ms(),
+-spec at_seat(read | write, [term()], Deadlines :: times_ms()) -> dynamic().
+at_seat(Kind, Question, {SeatMs, DeadlineMs} = Deadlines) ->
+    NowMs = now_ms(),
     case todana_guest:seat() of
-        _ when LeftMs =< 0 ->
+        _ when NowMs >= DeadlineMs ->
+            {badarg, 0, unavailable};
+        none when NowMs >= SeatMs ->
             {badarg, 0, unavailable};
         none ->
             receive after ?PAUSE_MS -> ok end,
-            at_seat(Kind, Question, DeadlineMs);
+            at_seat(Kind, Question, Deadlines);
         Seat ->
-            Seen = todana_nif:guest_index(),
             Request = erpc:send_request(
-                Seat, ?MODULE, serve, Question ++ [Seen]
+                Seat, ?MODULE, serve, Question ++ [seen()]
             ),
             case answer(Seat, Request, DeadlineMs) of
                 {Index, Result} ->
-                    ok = todana_nif:guest_note_index(Index),
+                    ok = note(Index),
                     Result;
                 lost when Kind =:= write ->
                     {error, unknown};
                 _LostOrNotBegun ->
                     receive after ?PAUSE_MS -> ok end,
-                    at_seat(Kind, Question, DeadlineMs)
+                    at_seat(Kind, Question, Deadlines)
             end
+    end.
+
+%% While the application stops, this node is no guest any more. A call that is
+%% on its way is executed nevertheless, and no misuse.
+-spec seen() -> non_neg_integer().
+seen() ->
+    try
+        todana_nif:guest_index()
+    catch
+        error:badarg -> 0
+    end.
+
+-spec note(non_neg_integer()) -> ok.
+note(Index) ->
+    try
+        todana_nif:guest_note_index(Index)
+    catch
+        error:badarg -> ok
     end.
 
 %% One that hangs answers no more, and the node has another seat soon.
@@ -119,12 +156,23 @@ answer(Seat, Request, DeadlineMs) ->
         no_response ->
             case LeftMs > ?LOOK_MS andalso todana_guest:seat() =:= Seat of
                 true -> answer(Seat, Request, DeadlineMs);
-                false -> lost
+                false -> abandoned(Request)
             end
     catch
         %% Or the application stops there.
         error:{erpc, _} -> lost;
-        error:{exception, _, _} -> lost
+        error:{exception, _, _} -> lost;
+        exit:{signal, _} -> lost;
+        exit:{exception, _} -> lost
+    end.
+
+%% No late answer becomes a message of the caller.
+-spec abandoned(erpc:request_id()) -> {non_neg_integer(), term()} | lost.
+abandoned(Request) ->
+    try
+        erpc:receive_response(Request, 0)
+    catch
+        _:_ -> lost
     end.
 
 -doc "Whether this node executes calls of guests no more, because it stops.".

@@ -15,7 +15,7 @@
 -moduledoc false.
 -behaviour(gen_server).
 
--export([open/1, start_link/0, seat/0, members/0, info/0, is_guest/0]).
+-export([open/1, start_link/0, seat/0, members/0, info/0, state/0, is_guest/0]).
 -export([leave/0, await_seat/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 %% A process
@@ -51,6 +51,8 @@
     since_ms :: integer(),
     %% Whether the clients know that there is none.
     is_shut = false :: boolean(),
+    %% Whether the members know that this node wants no heartbeats.
+    rests = false :: boolean(),
     %% Why the last member that was asked is no seat.
     why = "no member answers" :: unicode:chardata()
 }).
@@ -115,6 +117,19 @@ info() ->
         queue_bytes => QueueBytes, in_flight => Sent
     }.
 
+-doc "The state of the log, or on a guest, whether it has a seat.".
+-spec state() -> map().
+state() ->
+    case persistent_term:get(?SEAT, no) of
+        no ->
+            todana_status:info();
+        none ->
+            #{state => failed, durability => none, seat => none,
+              reason => "no member of the cluster serves this guest"};
+        Seat ->
+            #{state => serving, durability => none, seat => Seat}
+    end.
+
 -doc "This node is a guest no more, when the application has stopped.".
 -spec leave() -> ok.
 leave() ->
@@ -131,7 +146,9 @@ init([]) ->
     ok = persistent_term:put(?SEAT, none),
     ok = todana_nif:guest_attach(self()),
     ok = later(beat, ?BEAT_MS),
-    {ok, ask(#state{members = shuffled(members()), since_ms = now_ms()})}.
+    {ok, ask(rest(#state{
+        members = shuffled(members()), since_ms = now_ms()
+    }))}.
 
 %% So that the guests of a cluster have different seats.
 -spec shuffled([node()]) -> [node()].
@@ -177,13 +194,17 @@ handle_info(
     {noreply, asked(Member, Answer, State#state{asking = none})};
 handle_info(beat, State) ->
     ok = later(beat, ?BEAT_MS),
-    {noreply, connect(beat(State))};
+    {noreply, connect(beat(rest(State)))};
 handle_info(
     {'DOWN', Monitor, process, _, _}, #state{connecting = Monitor} = State
 ) ->
     {noreply, State#state{connecting = none}};
 handle_info(ask, State) ->
     {noreply, ask(State)};
+%% A member asks whether this node wants any.
+handle_info({heartbeats, Pid}, #state{rests = Rests} = State) ->
+    _ = Rests andalso erlang:send(Pid, {rests, self()}, [noconnect]),
+    {noreply, State};
 handle_info(_Message, State) ->
     {noreply, State}.
 
@@ -217,6 +238,18 @@ changed(Changes) ->
         ok -> ok;
         dirty -> todana_nif:guest_changed_dirty(Changes)
     end.
+
+%% Without aten nobody reads heartbeats (todana_heartbeats). Somebody else may
+%% start it in this node, whose Ra may be on members, too.
+-spec rest(#state{}) -> #state{}.
+rest(#state{rests = Rested} = State) ->
+    Rests = whereis(aten_sink) =:= undefined,
+    Word = case Rests of true -> rests; false -> beats end,
+    _ = [
+        erlang:send({todana_heartbeats, Node}, {Word, self()}, [noconnect])
+     || Rests =/= Rested, Node <- nodes()
+    ],
+    State#state{rests = Rests}.
 
 -spec beat(#state{}) -> #state{}.
 beat(#state{seat = {Pid, _}, since_ms = SinceMs} = State) ->
@@ -272,6 +305,7 @@ lost(Why, #state{seat = {Pid, Monitor}} = State) ->
     _ = erlang:send(Pid, {leave, self()}, [noconnect]),
     ok = persistent_term:put(?SEAT, none),
     ok = todana_nif:guest_lose_seat(),
+    ok = follow(whereis(todana_interest), none),
     ask(next(State#state{
         seat = none, leaderless_ms = none, since_ms = now_ms(),
         why = [atom_to_list(node(Pid)), ": ", Why]
@@ -318,6 +352,7 @@ asked(_Member, {ok, Welcome}, #state{log = Before} = State) ->
     ok = persistent_term:put(?SEAT, node(Pid)),
     %% Subscriptions follow.
     ok = follow(whereis(todana_away_events), node(Pid)),
+    ok = follow(whereis(todana_interest), node(Pid)),
     spoken(Facts, M, State#state{
         seat = {Pid, Monitor}, log = Log
     });
@@ -328,11 +363,11 @@ asked(Member, {_Error, Sentence}, State) ->
 asked(Member, _Exit, State) ->
     asked(Member, {error, "it does not answer"}, State).
 
--spec follow(pid() | undefined, node()) -> ok.
+-spec follow(pid() | undefined, node() | none) -> ok.
 follow(undefined, _Seat) ->
     ok;
-follow(Events, Seat) ->
-    Events ! {seat, Seat},
+follow(Process, Seat) ->
+    Process ! {seat, Seat},
     ok.
 
 %% The seat says what it is. A seat that serves nothing is none.

@@ -37,7 +37,7 @@ note(Node) ->
 -spec stop() -> ok.
 stop() ->
     try ets:tab2list(?MODULE) of
-        Seats -> lists:foreach(fun({Pid, _}) -> exit(Pid, kill) end, Seats)
+        Seats -> lists:foreach(fun({Pid, _}) -> exit(Pid, shutdown) end, Seats)
     catch
         error:badarg -> ok
     end.

@@ -82,6 +82,14 @@ end_claim(#{pid := Pid} = Claim, Outcome) ->
 release(Pid, Ref) when node(Pid) =:= node() ->
     inform(Pid, {release, Pid, Ref});
 release(Pid, Ref) ->
+    case todana_guest:seat() of
+        none -> release_remote(Pid, Ref);
+        %% It is connected to other guests.
+        Seat -> erpc:cast(Seat, ?MODULE, release, [Pid, Ref])
+    end.
+
+-spec release_remote(pid(), todana_scope_records:ref()) -> ok.
+release_remote(Pid, Ref) ->
     lists:foreach(
         fun(Watcher) ->
             erlang:send(

@@ -1,27 +1,23 @@
 %% Submits registrations of names and members in cluster scopes.
 %%
-%% A registration is written on the node of its process. The watcher of the
-%% process (todana_claim_watcher) knows of it before it is submitted, and learns
-%% what became of it: the process may end at any moment, and so may the caller.
+%% A registration is submitted on the node of its process. The watcher of the
+%% process (todana_claim_watcher) knows of it before that, and learns what
+%% became of it: the process may end at any moment, and so may the caller. Where
+%% the records are, `todana_claim_writes' decides about it.
 %%
 %% If the outcome of a write is not known in time, the session is fenced: the
 %% write cannot be executed from then on, and a record says whether it was.
 -module(todana_claims).
 -moduledoc false.
 
--export([new/4, submit/3]).
+-export([new/4, submit/3, release/1]).
 
 -type shared() :: todana_name_scopes:shared().
 -type failure() :: todana_scope_records:failure().
 -type claim() :: todana_claim_watcher:claim().
--type found() :: todana_scope_records:found(dynamic()).
-%% Whether the claims may be written, by the record that the key of the first
-%% one has: what the values have behind process and reference, what else has to
-%% be unchanged, and what is removed.
--type permits() :: fun((found()) ->
-    {yes, Rest :: [term()], [todana_scope_records:check()],
-     [todana_commit:write()]}
-    | no | failure()).
+-type request() :: todana_claim_writes:request().
+-type outcome() ::
+    {written, todana_scope_records:token() | none} | no | failure().
 
 -doc "A claim of a process of this node.".
 -spec new(
@@ -34,20 +30,32 @@ new(#{scope := Scope, session := Session}, Key, Pid, OnLoss) ->
     }.
 
 -doc """
-Writes claims of a session in one step. `written` says that they are, with the
-record that the key of the first one had before, if that is known.
+Writes claims of a session in one step, and returns the token of a name. `no` if
+another process has it.
 """.
--spec submit(shared(), [claim(), ...], permits()) ->
-    {written, found() | unknown} | no | failure().
-submit(Shared, Claims, Permits) ->
-    DeadlineMs = now_ms() + todana_durable:timeout_ms(),
-    try submit(Shared, Claims, Permits, DeadlineMs) of
-        {written, _} = Written ->
+-spec submit(shared(), [claim(), ...], request()) -> outcome().
+submit(Shared, Claims, Request) ->
+    submit(Shared, Claims, Request, now_ms() + todana_durable:timeout_ms()).
+
+-spec submit(shared(), [claim(), ...], request(), integer()) -> outcome().
+submit(Shared, Claims, Request, DeadlineMs) ->
+    try attempt(Shared, Claims, Request) of
+        %% Somebody has unregistered the name already.
+        {written, gone} ->
+            ok = end_all(Claims, not_held),
+            no;
+        {written, Token} ->
             ok = end_all(Claims, held),
-            Written;
+            {written, Token};
         {error, unknown} = Failure ->
             ok = end_all(Claims, unknown),
             Failure;
+        {again, Next} ->
+            ok = end_all(Claims, not_held),
+            case now_ms() < DeadlineMs of
+                true -> submit(Shared, renewed(Claims), Next, DeadlineMs);
+                false -> {error, unavailable}
+            end;
         NotHeld ->
             ok = end_all(Claims, not_held),
             NotHeld
@@ -57,72 +65,92 @@ submit(Shared, Claims, Permits) ->
             erlang:raise(Class, Reason, Stack)
     end.
 
+%% Messages about the old ones may still be on their way.
+-spec renewed([claim(), ...]) -> [claim(), ...].
+renewed(Claims) ->
+    [
+        Claim#{ref := {Session, erlang:unique_integer([positive])}}
+     || #{ref := {Session, _}} = Claim <- Claims
+    ].
+
 -spec end_all([claim()], held | not_held | unknown) -> ok.
 end_all(Claims, Outcome) ->
     lists:foreach(
         fun(Claim) -> todana_claim_watcher:end_claim(Claim, Outcome) end, Claims
     ).
 
--spec submit(shared(), [claim(), ...], permits(), integer()) ->
-    {written, found() | unknown} | no | failure().
-submit(Shared, [#{key := Key} | _] = Claims, Permits, DeadlineMs) ->
+%% The basis is read before the watchers are informed. If a watcher fails after
+%% that, the next one fences the session, and the write finds another basis.
+-spec attempt(shared(), [claim(), ...], request()) ->
+    outcome() | {written, gone} | {again, request()}.
+attempt(Shared, Claims, Request) ->
     #{table := Table, session := Session} = Shared,
-    Decide = fun(Found) -> decide(Shared, Claims, Permits, Found) end,
-    case todana_scope_records:change(Table, Key, Decide) of
-        {error, unknown} = Unknown ->
-            case todana_scope_records:fence(Table, Session) of
-                ok -> settled(Shared, Claims, Permits, DeadlineMs);
-                _Failure -> Unknown
-            end;
-        Result ->
-            Result
-    end.
-
-%% They can be written later no more.
--spec settled(shared(), [claim(), ...], permits(), integer()) ->
-    {written, found() | unknown} | no | failure().
-settled(#{table := Table} = Shared, Claims, Permits, DeadlineMs) ->
-    [#{key := Key, ref := Ref} | _] = Claims,
-    case todana_scope_records:read(Table, Key) of
-        {ok, Value, _} when element(2, Value) =:= Ref ->
-            {written, unknown};
-        {error, _} ->
-            {error, unknown};
-        _NotWritten ->
-            case now_ms() < DeadlineMs of
-                true -> submit(Shared, Claims, Permits, DeadlineMs);
-                false -> {error, unavailable}
-            end
-    end.
-
--spec decide(shared(), [claim()], permits(), found()) ->
-    {commit, [todana_scope_records:check()], [todana_commit:write()],
-     {written, found()}}
-    | no | failure().
-decide(#{table := Table, session := Session}, Claims, Permits, Found) ->
     maybe
-        {ok, {_, live}, _} = Live ?=
-            todana_scope_records:session(Table, Session),
-        {yes, Rest, Checks, Removals} ?= Permits(Found),
+        {ok, Basis} ?= todana_claim_basis:get(Table, Session),
         ok = lists:foreach(fun todana_claim_watcher:begin_claim/1, Claims),
-        All = [todana_scope_records:check(Session, Live) | Checks],
-        {commit, All, Removals ++ writes(Claims, Rest), {written, Found}}
-    else
-        %% The session has ended, and this node has no other one yet.
-        {ok, {_, gone}, _} -> {error, unavailable};
-        {none, _State} -> {error, unavailable};
-        NotPermitted -> NotPermitted
+        case todana_claim_writes:write(Table, Basis, Claims, Request) of
+            {written, Replaced, Token} ->
+                ok = release(Replaced),
+                {written, Token};
+            {other, Now} ->
+                ok = todana_claim_basis:keep(Session, Now),
+                {again, Request};
+            {no, Owner} ->
+                owned(Owner, Request);
+            {error, unknown} ->
+                settled(Basis, Shared, Claims, Request);
+            {error, _} = Failure ->
+                Failure
+        end
     end.
 
--spec writes([claim()], [term()]) -> [todana_commit:write()].
-writes(Claims, Rest) ->
-    [
-        Write
-     || #{key := Key, pid := Pid, ref := Ref, on_loss := OnLoss} <- Claims,
-        Write <- todana_scope_records:writes(
-            Key, list_to_tuple([Pid, Ref | Rest]), OnLoss
-        )
-    ].
+%% On a guest, only this node knows that a process of it has ended.
+-spec owned(todana_claim_writes:owner(), request()) -> no | {again, request()}.
+owned({Pid, Ref}, {register, Metadata, Ended}) when Ref =/= Ended ->
+    case todana_watchers:has_ended(Pid) of
+        true -> {again, {register, Metadata, Ref}};
+        false -> no
+    end;
+owned(_Owner, _Request) ->
+    no.
+
+%% After the fence, they can be written later no more.
+-spec settled(
+    todana_claim_basis:basis(), shared(), [claim(), ...], request()
+) -> outcome() | {again, request()}.
+settled(Basis, Shared, [#{key := Key, ref := Ref} | _], Request) ->
+    #{table := Table, session := Session} = Shared,
+    Fenced = todana_scope_records:fence(Table, Session),
+    ok = todana_claim_basis:forget(Session),
+    maybe
+        ok ?= Fenced,
+        %% In a session that has ended, a record gives nobody a name.
+        {ok, _} ?= todana_claim_basis:get(Table, Session),
+        {ok, Value, _} = Found ?= todana_scope_records:read(Table, Key),
+        {_, true} ?= {again, element(2, Value) =:= Ref},
+        true ?= todana_claim_basis:is_same_generation(Basis),
+        case Request of
+            join -> {written, none};
+            _ -> {written, todana_scope_records:token(Found)}
+        end
+    else
+        {none, _State} -> {again, Request};
+        {again, false} -> {again, Request};
+        _Failure -> {error, unknown}
+    end.
+
+-doc """
+A guest informs the watcher of its own process at once; the seat has informed
+that of another node.
+""".
+-spec release(todana_claim_writes:owner()) -> ok.
+release({Pid, Ref}) when node(Pid) =:= node() ->
+    case todana_guest:is_guest() of
+        true -> todana_claim_watcher:release(Pid, Ref);
+        false -> ok
+    end;
+release(_Other) ->
+    ok.
 
 -spec now_ms() -> integer().
 now_ms() -> erlang:monotonic_time(millisecond).

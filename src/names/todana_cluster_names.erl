@@ -10,7 +10,6 @@
 -type shared() :: todana_name_scopes:shared().
 -type failure() :: todana_scope_records:failure().
 -type token() :: todana_scope_records:token().
--type found() :: todana_scope_records:name_found().
 -type options() :: #{
     metadata := term(), on_loss := todana_scope_records:on_loss()
 }.
@@ -25,35 +24,8 @@
 -doc "Gives a process of this node a name that no process has.".
 -spec register(shared(), Name :: term(), pid(), options()) ->
     {yes, token()} | no | failure().
-register(#{table := Table} = Shared, Name, Pid, Options) ->
-    #{metadata := Metadata, on_loss := OnLoss} = Options,
-    claim(Shared, Name, Pid, OnLoss, fun(Found) ->
-        case owner(Table, Found) of
-            {none, Checks} -> {yes, Metadata, Checks};
-            Owned -> Owned
-        end
-    end).
-
-%% Whether nobody has the name: its process has ended on this node, or its
-%% session has.
--spec owner(atom(), found()) ->
-    {none, [todana_scope_records:check()]} | no | failure().
-owner(_Table, {none, _State}) ->
-    {none, []};
-owner(Table, {ok, {Pid, {Session, _}, _Origin, _Metadata}, _State}) ->
-    case has_ended(Pid) of
-        true ->
-            {none, []};
-        false ->
-            case todana_scope_records:session(Table, Session) of
-                {ok, {_Node, live}, _} -> no;
-                {error, _} = Failure -> Failure;
-                Ended -> {none, [todana_scope_records:check(Session, Ended)]}
-            end
-    end.
-
--spec has_ended(pid()) -> boolean().
-has_ended(Pid) -> node(Pid) =:= node() andalso not is_process_alive(Pid).
+register(Shared, Name, Pid, #{metadata := Metadata, on_loss := OnLoss}) ->
+    claim(Shared, Name, Pid, OnLoss, {register, Metadata, none}).
 
 -doc """
 Gives the name to a process of this node if this is its token. The metadata
@@ -62,135 +34,36 @@ stays.
 -spec move(shared(), Name :: term(), pid(), token()) ->
     {yes, token()} | no | failure().
 move(Shared, Name, Pid, Token) ->
-    claim(Shared, Name, Pid, {silent, nothing}, fun(Found) ->
-        case {todana_scope_records:token(Found), Found} of
-            {Token, {ok, {_, _, _, Metadata}, _}} -> {yes, Metadata, []};
-            _ -> no
-        end
-    end).
+    claim(Shared, Name, Pid, {silent, nothing}, {move, Token}).
 
 -spec claim(
     shared(), Name :: term(), pid(), todana_scope_records:on_loss(),
-    fun((found()) ->
-        {yes, Metadata :: term(), [todana_scope_records:check()]}
-        | no | failure())
+    todana_claim_writes:request()
 ) -> {yes, token()} | no | failure().
-claim(#{table := Table} = Shared, Name, Pid, OnLoss, May) ->
+claim(#{table := Table} = Shared, Name, Pid, OnLoss, Request) ->
     Key = todana_scope_records:name_key(Name),
-    Submit = fun() ->
-        Result = submit(Shared, Key, Pid, OnLoss, May),
-        ok = todana_name_cache:forget({names, Table}, Name),
-        Result
-    end,
-    case Submit() of
-        %% Another node may have freed the name a moment ago.
-        no ->
-            case todana_scope_records:refresh(Table, linear) of
-                ok -> Submit();
-                Failure -> Failure
-            end;
-        Result ->
-            Result
-    end.
-
--spec submit(
-    shared(), binary(), pid(), todana_scope_records:on_loss(),
-    fun((found()) ->
-        {yes, Metadata :: term(), [todana_scope_records:check()]}
-        | no | failure())
-) -> {yes, token()} | no | failure().
-submit(#{table := Table, session := Session} = Shared, Key, Pid, OnLoss, May) ->
     Claim = todana_claims:new(Shared, Key, Pid, OnLoss),
-    Generation = todana_scope_records:generation(),
-    Permits = fun(Found) ->
-        maybe
-            {ok, Era, Check} ?= todana_scope_records:era(Table, Generation),
-            {yes, Metadata, Checks} ?= May(Found),
-            Removed = before(Session, Key, Found),
-            {yes, [{era, Era}, Metadata], [Check | Checks], Removed}
-        end
-    end,
-    case todana_claims:submit(Shared, [Claim], Permits) of
-        {written, Before} ->
-            ok = release(Before),
-            written(Table, Claim, Generation);
-        NotWritten ->
-            NotWritten
+    Result = todana_claims:submit(Shared, [Claim], Request),
+    ok = todana_name_cache:forget({names, Table}, Name),
+    case Result of
+        {written, Token} -> {yes, Token};
+        NotWritten -> NotWritten
     end.
-
-%% The process that had the name before.
--spec release(found() | unknown) -> ok.
-release({ok, {Pid, Ref, _, _}, _}) -> todana_claim_watcher:release(Pid, Ref);
-release(_Found) -> ok.
-
-%% Somebody may have unregistered the name already. In another generation, its
-%% token is perhaps one that was given before.
--spec written(atom(), todana_claim_watcher:claim(), term()) ->
-    {yes, token()} | no | failure().
-written(Table, #{key := Key, ref := Ref} = Claim, Generation) ->
-    IsSame = todana_scope_records:generation() =:= Generation,
-    case IsSame andalso todana_scope_records:read(Table, Key) of
-        {ok, {_, Ref, _, _}, _} = Found ->
-            {yes, todana_scope_records:token(Found)};
-        {ok, _, _} ->
-            no;
-        {none, _} ->
-            no;
-        _Unknown ->
-            ok = todana_claim_watcher:end_claim(Claim, unknown),
-            {error, unknown}
-    end.
-
-%% What the owner before has, if it is in another session: in this one, it is
-%% written over.
--spec before(binary(), binary(), found()) -> [todana_commit:write()].
-before(Session, Key, {ok, {_, {Other, _} = Ref, _, _}, _}) when
-    Other =/= Session
-->
-    [_OfName, OfOwner] = todana_scope_records:removal(Key, Ref),
-    [OfOwner];
-before(_Session, _Key, _Found) ->
-    [].
 
 -doc "Frees a name, whichever process has it. `no` if none has.".
 -spec unregister(shared(), Name :: term()) -> ok | no | failure().
-unregister(Shared, Name) -> remove(Shared, Name, fun(_Found) -> true end).
+unregister(Shared, Name) -> unregister(Shared, Name, any).
 
 -doc "Frees a name if this is its token.".
--spec unregister(shared(), Name :: term(), token()) -> ok | no | failure().
-unregister(Shared, Name, Token) ->
-    remove(Shared, Name, fun(Found) ->
-        todana_scope_records:token(Found) =:= Token
-    end).
-
--spec remove(shared(), Name :: term(), fun((found()) -> boolean())) ->
+-spec unregister(shared(), Name :: term(), token() | any) ->
     ok | no | failure().
-remove(#{table := Table}, Name, Is) ->
+unregister(#{table := Table}, Name, Token) ->
     Key = todana_scope_records:name_key(Name),
-    Removed = in_latest(Table, Key, fun
-        ({none, _State}) ->
-            no;
-        ({ok, {Pid, Ref, _, _}, _} = Found) ->
-            case Is(Found) of
-                true ->
-                    Writes = todana_scope_records:removal(Key, Ref),
-                    {commit, [], Writes, {removed, Pid, Ref}};
-                false ->
-                    no
-            end
-    end),
+    Removed = todana_claim_writes:remove(Table, Key, Token),
     ok = todana_name_cache:forget({names, Table}, Name),
     case Removed of
-        {removed, Pid, Ref} -> todana_claim_watcher:release(Pid, Ref);
+        {Pid, Ref} when is_pid(Pid) -> todana_claim_watcher:release(Pid, Ref);
         NotRemoved -> NotRemoved
-    end.
-
-%% Another node may have written the record a moment ago.
--spec in_latest(atom(), binary(), fun((found()) -> term())) -> dynamic().
-in_latest(Table, Key, Decide) ->
-    maybe
-        ok ?= todana_scope_records:refresh(Table, linear),
-        todana_scope_records:change(Table, Key, Decide)
     end.
 
 -doc "The process that has the name, perhaps by a copy.".
@@ -198,7 +71,7 @@ in_latest(Table, Key, Decide) ->
 whereis(#{table := Table} = Shared, Name) ->
     case todana_name_cache:find({names, Table}, Name) of
         {ok, Pid} ->
-            case has_ended(Pid) of
+            case todana_watchers:has_ended(Pid) of
                 false -> Pid;
                 true -> read_owner(Shared, Name, none)
             end;
@@ -230,12 +103,11 @@ lookup(Shared, Name) -> lookup(Shared, Name, ?LOOK_UP_MS).
     {ok, pid(), Metadata :: term(), token()} | error | failure().
 lookup(#{table := Table}, Name, TimeoutMs) ->
     maybe
-        ok ?= todana_scope_records:refresh(Table, bounded, TimeoutMs),
         {ok, {Pid, _, _, Metadata}, _} = Found ?=
-            todana_scope_records:read(
-                Table, todana_scope_records:name_key(Name)
+            todana_scope_records:find(
+                Table, todana_scope_records:name_key(Name), TimeoutMs
             ),
-        false ?= has_ended(Pid),
+        false ?= todana_watchers:has_ended(Pid),
         {ok, Pid, Metadata, todana_scope_records:token(Found)}
     else
         {none, _State} -> error;
@@ -291,22 +163,7 @@ left_ms(DeadlineMs) -> max(0, DeadlineMs - now_ms()).
 -spec set_metadata(shared(), Name :: term(), term()) -> ok | error | failure().
 set_metadata(#{table := Table}, Name, Metadata) ->
     Key = todana_scope_records:name_key(Name),
-    in_latest(Table, Key, fun
-        ({none, _State}) ->
-            error;
-        ({ok, {Pid, Ref, _, _}, _} = Found) ->
-            Token = todana_scope_records:token(Found),
-            Value = {Pid, Ref, {token, Token}, Metadata},
-            case has_ended(Pid) of
-                true ->
-                    error;
-                false ->
-                    [OfName, _] = todana_scope_records:writes(
-                        Key, Value, {silent, nothing}
-                    ),
-                    {commit, [], [OfName], ok}
-            end
-    end).
+    todana_claim_writes:annotate(Table, Key, Metadata).
 
 -doc "All names.".
 -spec names(shared()) -> [Name :: term()] | failure().
@@ -329,7 +186,7 @@ names_of(#{table := Table}, Owner) ->
             Name
          || {Key, {Pid, _, _}} <- lists:append(Owned),
             Owner =:= Node orelse Pid =:= Owner,
-            not has_ended(Pid),
+            not todana_watchers:has_ended(Pid),
             {name, Name} <- [todana_scope_records:name_of(Key)]
         ]
     end.

@@ -5,9 +5,12 @@
 
 -export([join/3, join_again/2, leave/3]).
 -export([members/2, local_members/2, groups/1]).
+%% Where the records are
+-export([joined/2]).
 
 -type shared() :: todana_name_scopes:shared().
 -type failure() :: todana_scope_records:failure().
+-type joined() :: {todana_scope_records:key(), todana_scope_records:ref()}.
 
 %% How long a look-up waits for a leader.
 -define(LOOK_UP_MS, 1_000).
@@ -27,8 +30,7 @@ join(#{table := Table, session := Session} = Shared, Group, Pids) ->
         )
      || Pid <- Pids
     ],
-    Permits = fun(_Found) -> {yes, [], [], []} end,
-    Written = todana_claims:submit(Shared, Claims, Permits),
+    Written = todana_claims:submit(Shared, Claims, join),
     ok = todana_name_cache:forget({groups, Table}, Group),
     case Written of
         {written, _} -> ok;
@@ -49,52 +51,56 @@ in the list, or has joined.
     ok | not_joined | failure().
 leave(#{table := Table, session := Session} = Shared, Group, Pids) ->
     Times = maps:groups_from_list(fun(Pid) -> Pid end, Pids),
-    Found = [
-        {length(Same), joined(Table, Group, Session, Pid)}
+    Wanted = [
+        {todana_scope_records:member_prefix(Group, Session, Pid), length(Same)}
      || Pid := Same <- Times
     ],
-    case [Failure || {_, {error, _} = Failure} <- Found] of
+    case todana_scope_records:at(Table, ?MODULE, joined, [Wanted]) of
         [] ->
-            leave_joined(Shared, Group, Pids, [
-                Each
-             || {Most, Joined} <- Found, Each <- lists:sublist(Joined, Most)
-            ]);
-        [Failure | _] ->
-            Failure
+            not_joined;
+        {error, _} = Failure ->
+            Failure;
+        Joined ->
+            Removed = todana_scope_records:remove(Table, Joined),
+            ok = todana_name_cache:forget({groups, Table}, Group),
+            case Removed of
+                ok -> lists:foreach(fun release/1, Joined);
+                %% A process has ended at this moment.
+                conflict -> leave(Shared, Group, Pids);
+                Failure -> Failure
+            end
     end.
 
--spec leave_joined(shared(), term(), [pid(), ...], [
-    {todana_scope_records:key(), todana_scope_records:ref()}
-]) -> ok | not_joined | failure().
-leave_joined(_Shared, _Group, _Pids, []) ->
-    not_joined;
-leave_joined(#{table := Table} = Shared, Group, Pids, Joined) ->
-    Removed = todana_scope_records:remove(Table, Joined),
-    ok = todana_name_cache:forget({groups, Table}, Group),
-    case Removed of
-        ok -> lists:foreach(fun release/1, Joined);
-        %% A process has ended at this moment.
-        conflict -> leave(Shared, Group, Pids);
-        Failure -> Failure
-    end.
-
--spec release({todana_scope_records:key(), todana_scope_records:ref()}) -> ok.
+-spec release(joined()) -> ok.
 release({Key, Ref}) ->
     {_Group, Pid} = todana_scope_records:member_of(Key),
     todana_claim_watcher:release(Pid, Ref).
 
+-doc """
+Registrations of members whose keys begin with these bytes, up to a number of
+each.
+""".
+-spec joined(atom(), [{binary(), pos_integer()}]) -> [joined()] | failure().
+joined(Table, Wanted) ->
+    Found = [some_joined(Table, Prefix, Most) || {Prefix, Most} <- Wanted],
+    case lists:keyfind(error, 1, Found) of
+        false -> lists:append(Found);
+        Failure -> Failure
+    end.
+
 %% This node's records have what was written here.
--spec joined(atom(), term(), binary(), pid()) ->
-    [{todana_scope_records:key(), todana_scope_records:ref()}] | failure().
-joined(Table, Group, Session, Pid) ->
+-spec some_joined(atom(), binary(), pos_integer()) -> [joined()] | failure().
+some_joined(Table, Prefix, Most) ->
     Add = fun(Key, Keys) ->
         case todana_scope_records:read(Table, Key) of
-            {ok, {Pid, Ref}, _} -> [{Key, Ref} | Keys];
+            {ok, {_Pid, Ref}, _} -> [{Key, Ref} | Keys];
             _ -> Keys
         end
     end,
-    Prefix = todana_scope_records:member_prefix(Group, Session, Pid),
-    todana_scope_records:fold_keys(Add, [], Table, Prefix).
+    case todana_scope_records:fold_keys(Add, [], Table, Prefix) of
+        {error, _} = Failure -> Failure;
+        Joined -> lists:sublist(Joined, Most)
+    end.
 
 -doc "The members of a group, each as often as it has joined.".
 -spec members(shared(), Group :: term()) -> [pid()] | failure().
@@ -109,8 +115,9 @@ members(#{table := Table}, Group) ->
 read_members(Table, Group, Place) ->
     Prefix = todana_scope_records:members_prefix({group, Group}),
     maybe
-        ok ?= todana_scope_records:refresh(Table, bounded, ?LOOK_UP_MS),
-        Pids = [_ | _] ?= pids(Table, Prefix),
+        Pids = [_ | _] ?= todana_scope_records:find_keys(
+            fun add_pid/2, [], Table, Prefix, ?LOOK_UP_MS
+        ),
         _ = length(Pids) =< ?COPIED_MAX andalso
             todana_name_cache:keep(Place, Group, Pids),
         Pids
@@ -119,20 +126,15 @@ read_members(Table, Group, Place) ->
 -doc "Those of this node.".
 -spec local_members(shared(), Group :: term()) -> [pid()] | failure().
 local_members(#{table := Table, session := Session}, Group) ->
-    pids(Table, todana_scope_records:members_prefix({group, Group, Session})).
+    Prefix = todana_scope_records:members_prefix({group, Group, Session}),
+    todana_scope_records:fold_keys(fun add_pid/2, [], Table, Prefix).
 
--spec pids(atom(), binary()) -> [pid()] | failure().
-pids(Table, Prefix) ->
-    Add = fun(Key, Pids) ->
-        {_Group, Pid} = todana_scope_records:member_of(Key),
-        [Pid | Pids]
-    end,
-    todana_scope_records:fold_keys(Add, [], Table, Prefix).
+-spec add_pid(todana_scope_records:key(), [pid()]) -> [pid()].
+add_pid(Key, Pids) ->
+    {_Group, Pid} = todana_scope_records:member_of(Key),
+    [Pid | Pids].
 
 -doc "The groups that have members.".
 -spec groups(shared()) -> [Group :: term()] | failure().
 groups(#{table := Table}) ->
-    maybe
-        ok ?= todana_scope_records:refresh(Table, bounded, ?LOOK_UP_MS),
-        todana_scope_records:groups(Table)
-    end.
+    todana_scope_records:groups(Table, ?LOOK_UP_MS).

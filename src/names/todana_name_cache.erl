@@ -76,13 +76,13 @@ find(Part, Subject) ->
         {Copies, Numbers} ->
             _ = atomics:get(Numbers, ?USED) =:= 1 orelse
                 used(Part, Numbers),
-            try ets:lookup(Copies, Subject) of
-                [{_, Found, Index, Stamp}] ->
+            try ets:lookup_element(Copies, Subject, 2, none) of
+                {Found, Index, Stamp} ->
                     case is_valid(Numbers, Index, Stamp) of
                         true -> {ok, Found};
                         false -> {none, place(Copies, Numbers, Subject)}
                     end;
-                [] ->
+                none ->
                     {none, place(Copies, Numbers, Subject)}
             catch
                 error:badarg -> {none, none}
@@ -113,7 +113,7 @@ used(Part, Numbers) ->
 keep(none, _Subject, _Found) ->
     ok;
 keep({Copies, Index, Stamp}, Subject, Found) ->
-    try ets:insert(Copies, {Subject, Found, Index, Stamp}) of
+    try ets:insert(Copies, {Subject, {Found, Index, Stamp}}) of
         true -> ok
     catch
         error:badarg -> ok
@@ -223,9 +223,8 @@ handle_info(_Other, State) ->
 open_one(Part, #state{open = Open} = State) when is_map_key(Part, Open) ->
     State;
 open_one(Part, #state{open = Open} = State) ->
-    Copies = ets:new(todana_name_copies, [
-        public, {read_concurrency, true}, {write_concurrency, true}
-    ]),
+    %% With write_concurrency, a look-up took 0.08 us more.
+    Copies = ets:new(todana_name_copies, [public, {read_concurrency, true}]),
     Numbers = atomics:new(?FIRST + ?STAMPS, []),
     ok = atomics:put(Numbers, ?UNTIL, none_ms()),
     persistent_term:put(?KEY(Part), {Copies, Numbers}),
@@ -326,10 +325,11 @@ renew(_Part, State) ->
 
 -spec ask_and_exit(part(), integer()) -> no_return().
 ask_and_exit({_Kind, Table}, SinceMs) ->
-    ok = todana_scope_records:refresh(Table, bounded, ?VALID_MS),
-    %% While records are replaced, nothing is fresh.
-    {ok, _, _} = todana_scope_records:read(Table, ~"e"),
-    exit({fresh, SinceMs}).
+    case todana_scope_records:find(Table, ~"e", ?VALID_MS) of
+        {ok, _, _} -> exit({fresh, SinceMs});
+        %% While records are replaced, nothing is fresh.
+        _ -> exit(unknown)
+    end.
 
 -spec fresh(part(), term(), #state{}) -> #state{}.
 fresh(Part, {fresh, SinceMs}, #state{subscriptions = Of} = State) when

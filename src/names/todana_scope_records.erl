@@ -26,18 +26,24 @@
 -module(todana_scope_records).
 -moduledoc false.
 
--export([table/1, tables/0, open/1, open_known/1]).
--export([prefix/1, name_key/1, name_of/1, member_key/4, members_prefix/1]).
+-export([table/1, tables/0, known/0, open/1, open_known/1]).
+-export([prefix/1, name_key/1, name_key_of/1, name_of/1]).
+-export([member_key/4, members_prefix/1, members_prefix_of/1]).
 -export([member_prefix/3, member_of/1]).
--export([refresh/2, refresh/3, read/2, token/1]).
+-export([at/4, at/5]).
+-export([refresh/2, refresh/3, read/2, find/3, token/1]).
 -export([session/2, begin_session/2, end_session/2, end_session/3, fence/2]).
 -export([forget_session/2]).
 -export([generation/0, era/2]).
--export([change/3, removal/2, writes/3, remove/2, check/2]).
+-export([change/3, change_latest/4, removal/2, writes/3, remove/2, check/2]).
 -export([sessions/1, some_owned/2, fold_owned/4, fold_names/3, fold_keys/4]).
--export([groups/1, count/1]).
+-export([find_keys/5, groups/2, count/1]).
+-export([keys_page/4, next_group/2]).
+%% Where the records are
+-export([find_here/4, remove_here/2, find_page_here/4, groups_here/3]).
 
 -export_type([table/0, session/0, key/0, ref/0, token/0, on_loss/0]).
+-export_type([generation/0]).
 -export_type([found/1, name_found/0, failure/0, check/0]).
 
 -type table() :: atom().
@@ -69,6 +75,8 @@
 
 -define(PREFIX, "todana_names.").
 -define(PAGE, 500).
+%% How long a guest waits for a seat.
+-define(SEAT_MS, 1_000).
 %% A token has 63 bits for decades: the others are seconds. An era may have more
 %% versions, since it has fewer in a second.
 -define(VERSION_BITS, 33).
@@ -86,6 +94,22 @@ tables() ->
         binary_to_atom(Name)
      || <<?PREFIX, _/binary>> = Name <- todana_nif:durable_tables()
     ].
+
+-doc """
+The names of the scopes that the log of the cluster has, also at a guest. Those
+that this node knows: it may be behind.
+""".
+-spec known() -> [binary()] | failure().
+known() ->
+    Tables =
+        case todana_guest:is_guest() of
+            true -> todana_away:tables();
+            false -> todana_nif:durable_tables()
+        end,
+    case Tables of
+        {badarg, _, Cause} -> failure(Cause);
+        _ -> [Scope || <<?PREFIX, Scope/binary>> <- Tables]
+    end.
 
 -doc "Opens the table of a scope, and creates it if the log has none.".
 -spec open(table()) -> ok | {error, unavailable | differs}.
@@ -106,9 +130,41 @@ open_known(Table) ->
         true ->
             ok;
         false ->
-            maybe
-                {ok, _} ?= todana_tables:open_kept(Table),
-                ok
+            Opened =
+                case todana_guest:is_guest() of
+                    true ->
+                        Options = todana_away:table(Table),
+                        todana_tables:open_away(Table, Options);
+                    false ->
+                        todana_tables:open_kept(Table)
+                end,
+            case Opened of
+                {ok, _} -> ok;
+                {error, _} = Failure -> Failure;
+                NotOpened -> {error, NotOpened}
+            end
+    end.
+
+-doc """
+The result of a function of a table and these arguments, where its records are:
+on this node, or, on a guest, at its seat, in one message each way.
+""".
+-spec at(table(), module(), atom(), [term()]) -> dynamic().
+at(Table, Module, Function, Arguments) ->
+    at(Table, Module, Function, Arguments, todana_durable:timeout_ms()).
+
+-doc "The same within this time on a guest, if it only reads.".
+-spec at(table(), module(), atom(), [term()], pos_integer()) -> dynamic().
+at(Table, Module, Function, Arguments, TimeoutMs) ->
+    case todana_guest:is_guest() of
+        false ->
+            apply(Module, Function, [Table | Arguments]);
+        true ->
+            %% Without a seat, nothing is executed.
+            Times = {min(?SEAT_MS, TimeoutMs), TimeoutMs},
+            case todana_away:call(Module, Function, Table, Arguments, Times) of
+                {badarg, _, Cause} -> failure(Cause);
+                Result -> Result
             end
     end.
 
@@ -123,6 +179,29 @@ refresh(Table, Level, TimeoutMs) ->
         ok -> ok;
         {badarg, _, _} -> {error, unavailable}
     end.
+
+-doc "The record of a key, of the level `bounded`.".
+-spec find(table(), binary(), pos_integer()) -> found(dynamic()) | failure().
+find(Table, Key, TimeoutMs) -> find(Table, Key, bounded, TimeoutMs).
+
+-spec find(table(), binary(), todana:read_level(), pos_integer()) ->
+    found(dynamic()) | failure().
+find(Table, Key, Level, TimeoutMs) ->
+    Arguments = [Key, Level, TimeoutMs],
+    decoded(at(Table, ?MODULE, find_here, Arguments, TimeoutMs)).
+
+-doc "Its bytes on this node.".
+-spec find_here(table(), binary(), todana:read_level(), pos_integer()) ->
+    found(binary()) | failure().
+find_here(Table, Key, Level, TimeoutMs) ->
+    maybe
+        ok ?= refresh(Table, Level, TimeoutMs),
+        bytes_of(Table, Key)
+    end.
+
+-spec decoded(found(binary()) | failure()) -> found(dynamic()) | failure().
+decoded({ok, Bytes, State}) -> {ok, binary_to_term(Bytes), State};
+decoded(NotFound) -> NotFound.
 
 -doc "The token of a name that was found.".
 -spec token(name_found()) -> token() | none.
@@ -275,13 +354,29 @@ the function is called again. The result is its own.
     Decide :: fun((found(dynamic())) ->
         {commit, [check()], [todana_commit:write()], Decided} | Decided).
 change(Table, Key, Decide) ->
+    Read = fun() -> read(Table, Key) end,
     DeadlineMs = now_ms() + todana_durable:timeout_ms(),
-    change(Table, Key, Decide, DeadlineMs, 1).
+    change(Table, Key, Read, Decide, DeadlineMs, 1).
 
--spec change(table(), key(), fun((found(dynamic())) -> term()), integer(),
-             pos_integer()) -> dynamic().
-change(Table, Key, Decide, DeadlineMs, Attempt) ->
-    case read(Table, Key) of
+-doc """
+The same by the newest record, also if another node has written it a moment ago.
+That is found out within this time.
+""".
+-spec change_latest(table(), key(), pos_integer(), Decide) ->
+    Decided | failure() when
+    Decide :: fun((found(dynamic())) ->
+        {commit, [check()], [todana_commit:write()], Decided} | Decided).
+change_latest(Table, Key, TimeoutMs, Decide) ->
+    Read = fun() -> find(Table, Key, linear, TimeoutMs) end,
+    DeadlineMs = now_ms() + todana_durable:timeout_ms(),
+    change(Table, Key, Read, Decide, DeadlineMs, 1).
+
+-spec change(
+    table(), key(), fun(() -> found(dynamic()) | failure()),
+    fun((found(dynamic())) -> term()), integer(), pos_integer()
+) -> dynamic().
+change(Table, Key, Read, Decide, DeadlineMs, Attempt) ->
+    case Read() of
         {error, _} = Failure ->
             Failure;
         Found ->
@@ -293,7 +388,8 @@ change(Table, Key, Decide, DeadlineMs, Attempt) ->
                         ok ->
                             Decided;
                         conflict ->
-                            again(Table, Key, Decide, DeadlineMs, Attempt);
+                            again(Table, Key, Read, Decide, DeadlineMs,
+                                  Attempt);
                         Failure ->
                             Failure
                     end;
@@ -302,13 +398,15 @@ change(Table, Key, Decide, DeadlineMs, Attempt) ->
             end
     end.
 
--spec again(table(), key(), fun((found(dynamic())) -> term()), integer(),
-            pos_integer()) -> dynamic().
-again(Table, Key, Decide, DeadlineMs, Attempt) ->
+-spec again(
+    table(), key(), fun(() -> found(dynamic()) | failure()),
+    fun((found(dynamic())) -> term()), integer(), pos_integer()
+) -> dynamic().
+again(Table, Key, Read, Decide, DeadlineMs, Attempt) ->
     case now_ms() < DeadlineMs of
         true ->
             ok = todana_commit:pause(Attempt),
-            change(Table, Key, Decide, DeadlineMs, Attempt + 1);
+            change(Table, Key, Read, Decide, DeadlineMs, Attempt + 1);
         false ->
             {error, unavailable}
     end.
@@ -335,6 +433,11 @@ Removes the records of these registrations, those that are left, in one step.
 """.
 -spec remove(table(), [{key(), ref()}]) -> ok | conflict | failure().
 remove(Table, Registrations) ->
+    at(Table, ?MODULE, remove_here, [Registrations]).
+
+-doc "The same on this node.".
+-spec remove_here(table(), [{key(), ref()}]) -> ok | conflict | failure().
+remove_here(Table, Registrations) ->
     case present(Table, Registrations, []) of
         [] -> ok;
         {error, _} = Failure -> Failure;
@@ -364,7 +467,11 @@ has(_Ref, _Found) -> false.
 
 -doc "The key of a name.".
 -spec name_key(Name :: term()) -> key().
-name_key(Name) -> <<$n, (bytes(Name))/binary>>.
+name_key(Name) -> name_key_of(bytes(Name)).
+
+-doc "The same of a name in the external format, as the records have it.".
+-spec name_key_of(binary()) -> key().
+name_key_of(Bytes) -> <<$n, Bytes/binary>>.
 
 -doc "The name of a key.".
 -spec name_of(key()) -> {name, Name :: term()} | none.
@@ -396,10 +503,13 @@ How the keys of members begin: of all groups, of one, or of one and a session.
 members_prefix(all) ->
     ~"g";
 members_prefix({group, Group}) ->
-    Bytes = bytes(Group),
-    <<$g, (byte_size(Bytes)):32, Bytes/binary>>;
+    members_prefix_of(bytes(Group));
 members_prefix({group, Group, Session}) ->
     <<(members_prefix({group, Group}))/binary, Session/binary>>.
+
+-doc "The same of a group in the external format, as the records have it.".
+-spec members_prefix_of(binary()) -> binary().
+members_prefix_of(Bytes) -> <<$g, (byte_size(Bytes)):32, Bytes/binary>>.
 
 -doc "The group and the process of a key.".
 -spec member_of(key()) -> {Group :: term(), pid()}.
@@ -420,9 +530,12 @@ bytes(Term) -> term_to_binary(Term, [deterministic, {minor_version, 2}]).
 
 -doc "The record of a key on this node.".
 -spec read(table(), binary()) -> found(dynamic()) | failure().
-read(Table, Key) ->
+read(Table, Key) -> decoded(bytes_of(Table, Key)).
+
+-spec bytes_of(table(), binary()) -> found(binary()) | failure().
+bytes_of(Table, Key) ->
     case todana_commit:read(Table, Key) of
-        {{ok, Bytes}, State, _Options} -> {ok, binary_to_term(Bytes), State};
+        {{ok, Bytes}, State, _Options} -> {ok, Bytes, State};
         {error, State} -> {none, State};
         {badarg, _, Cause} -> failure(Cause)
     end.
@@ -498,24 +611,108 @@ fold_keys(Function, Acc, Table, Prefix) ->
 -spec count(table()) -> non_neg_integer() | failure().
 count(Table) -> fold_keys(fun(_Key, N) -> N + 1 end, 0, Table, ~"n").
 
--doc "The groups that have a member, by a step from each to the next one.".
--spec groups(table()) -> [Group :: term()] | failure().
-groups(Table) -> groups(Table, ~"g", []).
+-doc "The same, of the level `bounded`.".
+-spec find_keys(
+    fun((key(), Acc) -> Acc), Acc, table(), binary(), pos_integer()
+) -> Acc | failure().
+find_keys(Function, Acc, Table, Prefix, TimeoutMs) ->
+    Arguments = [Prefix, true, TimeoutMs],
+    case at(Table, ?MODULE, find_page_here, Arguments, TimeoutMs) of
+        {error, _} = Failure ->
+            Failure;
+        {Keys, Next} ->
+            Sum = lists:foldl(Function, Acc, Keys),
+            fold(Function, Sum, Table, Prefix, Next, true)
+    end.
 
--spec groups(table(), binary(), [term()]) -> [term()] | failure().
+-doc "The first page, on this node.".
+-spec find_page_here(table(), binary(), boolean(), pos_integer()) ->
+    {[dynamic()], {cursor, binary()} | done} | failure().
+find_page_here(Table, Prefix, KeysOnly, TimeoutMs) ->
+    maybe
+        ok ?= refresh(Table, bounded, TimeoutMs),
+        page(Table, Prefix, start, KeysOnly)
+    end.
+
+-doc """
+The groups that have a member, of the level `bounded`, by a step from each to
+the next one.
+""".
+-spec groups(table(), pos_integer()) -> [Group :: term()] | failure().
+groups(Table, TimeoutMs) ->
+    groups(Table, {first, TimeoutMs}, []).
+
+-spec groups(table(), {first, pos_integer()} | {next, binary()}, [term()]) ->
+    [term()] | failure().
 groups(Table, From, Groups) ->
+    case at(Table, ?MODULE, groups_here, [From, ?PAGE]) of
+        {error, _} = Failure -> Failure;
+        {Some, done} -> [binary_to_term(G) || G <- Some] ++ Groups;
+        {Some, Next} ->
+            All = [binary_to_term(G) || G <- Some] ++ Groups,
+            groups(Table, Next, All)
+    end.
+
+-doc "The bytes of some of them, on this node.".
+-spec groups_here(
+    table(), {first, pos_integer()} | {next, binary()}, pos_integer()
+) -> {[Group :: binary()], {next, binary()} | done} | failure().
+groups_here(Table, {first, TimeoutMs}, Most) ->
+    maybe
+        ok ?= refresh(Table, bounded, TimeoutMs),
+        some_groups(Table, start, Most, [])
+    end;
+groups_here(Table, {next, Before}, Most) ->
+    some_groups(Table, Before, Most, []).
+
+-spec some_groups(table(), binary() | start, non_neg_integer(), [binary()]) ->
+    {[Group :: binary()], {next, binary()} | done} | failure().
+some_groups(_Table, Before, 0, Groups) ->
+    {Groups, {next, Before}};
+some_groups(Table, Before, Most, Groups) ->
+    case next_group(Table, Before) of
+        {group, Group} ->
+            some_groups(Table, Group, Most - 1, [Group | Groups]);
+        none ->
+            {Groups, done};
+        Failure ->
+            Failure
+    end.
+
+-doc "The group behind one, in the external format, as the keys have it.".
+-spec next_group(table(), binary() | start) ->
+    {group, binary()} | none | failure().
+next_group(Table, start) -> next_key_of_group(Table, ~"g");
+next_group(Table, Group) -> next_key_of_group(Table, behind_group(Group)).
+
+-spec next_key_of_group(table(), binary()) ->
+    {group, binary()} | none | failure().
+next_key_of_group(Table, From) ->
     Options = #{limit => 1, keys_only => true},
     case todana_ranges:range(Table, {excluded, From}, ~"h", Options) of
         {[<<$g, Size:32, Group:Size/binary, _/binary>>], _} ->
-            %% Behind all keys of the group: a session has 8 bytes.
-            Last = <<$g, Size:32, Group:Size/binary, 16#ffffffffffffffffff:72>>,
-            groups(Table, Last, [binary_to_term(Group) | Groups]);
+            {group, Group};
         {badarg, _, Cause} ->
             failure(Cause);
         {[], {cursor, Next}} ->
-            groups(Table, Next, Groups);
+            next_key_of_group(Table, Next);
         {_, _} ->
-            Groups
+            none
+    end.
+
+%% Behind all keys of the group: a session has 8 bytes.
+-spec behind_group(binary()) -> binary().
+behind_group(Group) ->
+    <<(members_prefix_of(Group))/binary, 16#ffffffffffffffffff:72>>.
+
+-doc "Keys that begin with these bytes, behind one of them.".
+-spec keys_page(table(), binary(), start | {cursor, binary()}, pos_integer()) ->
+    {[key()], {cursor, binary()} | done} | failure().
+keys_page(Table, Prefix, Cursor, Limit) ->
+    Options = #{limit => Limit, cursor => Cursor, keys_only => true},
+    case todana_ranges:prefix(Table, Prefix, Options) of
+        {badarg, _, Cause} -> failure(Cause);
+        Page -> Page
     end.
 
 -spec fold(

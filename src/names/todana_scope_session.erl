@@ -35,6 +35,8 @@
 -define(STOP_MS, 2_000).
 %% Claims that are registered again before the process hears of their outcome.
 -define(AGAIN, 100).
+%% Names that a line of the log has.
+-define(SAID, 10).
 %% The number of this run of the node, in the front of its sessions.
 -define(RUN, {?MODULE, run}).
 
@@ -251,6 +253,7 @@ start_link() ->
 %% What the process before this one knew is lost: its names may be, too.
 -spec init([]) -> {ok, #state{}}.
 init([]) ->
+    ok = todana_claim_basis:create(),
     State = until_doubt(#state{received_ms = now_ms()}),
     {ok, doubt(todana_name_scopes:all_shared(), State)}.
 
@@ -278,6 +281,7 @@ handle_call({stop, Scope}, _From, #state{again = Again} = State) ->
         #{} = Shared ->
             ok = todana_name_scopes:unshare(Scope),
             ok = todana_name_cache:close(maps:get(table, Shared)),
+            ok = todana_claim_basis:forget(maps:get(session, Shared)),
             Others = State#state{again = maps:remove(Scope, Again)},
             {reply, {ok, Shared}, Others};
         _ ->
@@ -329,6 +333,7 @@ handle_info({'DOWN', _, process, Pid, Result}, #state{going = Going} = State) ->
         {#{Pid := verify}, {verified, Found}} ->
             {noreply, claim_again(verified(Found, Others))};
         {#{Pid := {claim, Scope}}, {claimed, Regained, Decided}} ->
+            ok = say_lost(Scope, Decided -- Regained),
             Informed = regained(Regained, Others),
             Next = decided(Scope, Decided, Informed),
             %% After a failure, with the next beat.
@@ -372,9 +377,13 @@ lost(Claims, #state{informed = Informed} = State) ->
     Refs = #{Ref => [] || #{ref := Ref} <- New},
     State#state{informed = maps:merge(Informed, Refs)}.
 
+%% A guest without a seat does not know, and goes on sending heartbeats.
 -spec has_ended(shared()) -> boolean().
 has_ended(#{table := Table, session := Session}) ->
-    case todana_scope_records:session(Table, Session) of
+    HasRecords = todana_guest:seat() =/= none orelse
+        not todana_guest:is_guest(),
+    case HasRecords andalso todana_scope_records:session(Table, Session) of
+        false -> false;
         {ok, {_Node, live}, _} -> false;
         {error, _} -> false;
         _Ended -> true
@@ -441,6 +450,11 @@ verified_one({Before, Verdict}, State) ->
         {_, {goes_on, _}, false} ->
             State;
         {#{session := Session}, {goes_on, Lost}, true} ->
+            logger:notice(
+                "todana: the leader answers this node again; its processes "
+                "have kept what they had in ~0tp", [Scope]
+            ),
+            ok = say_lost(Scope, Lost),
             lists:foreach(
                 fun(#{pid := Pid, ref := Ref}) ->
                     todana_claim_watcher:release(Pid, Ref)
@@ -450,7 +464,13 @@ verified_one({Before, Verdict}, State) ->
             regained(on_loss([Before]) -- Lost, certain(Scope, State));
         {#{session := Session}, {replaced, Next}, _} ->
             Claims = on_loss([Before]),
+            logger:warning(
+                "todana: the leader answers this node again, and has freed "
+                "what its processes had in ~0tp; ~b registrations are made "
+                "again", [Scope, length([C || C <- Claims, is_again(C)])]
+            ),
             ok = todana_name_scopes:share(Next),
+            ok = todana_claim_basis:forget(Session),
             todana_claim_watcher:forget(Session),
             #state{again = Again} = Informed =
                 lost(Claims, certain(Scope, State)),
@@ -461,6 +481,25 @@ verified_one({Before, Verdict}, State) ->
         _ ->
             certain(Scope, State)
     end.
+
+-spec is_again(claim()) -> boolean().
+is_again(#{on_loss := {_, nothing}}) -> false;
+is_again(_Claim) -> true.
+
+%% The processes go on, and most of them are not informed.
+-spec say_lost(atom(), [claim()]) -> ok.
+say_lost(_Scope, []) ->
+    ok;
+say_lost(Scope, Claims) ->
+    Names = [
+        Name
+     || #{key := Key} <- Claims,
+        {name, Name} <- [todana_scope_records:name_of(Key)]
+    ],
+    logger:warning(
+        "todana: ~b processes of this node have lost names in ~0tp, and go on: "
+        "~0tP", [length(Names), Scope, lists:sublist(Names, ?SAID), 40]
+    ).
 
 -spec certain(atom(), #state{}) -> #state{}.
 certain(Scope, #state{doubtful = Doubtful} = State) ->

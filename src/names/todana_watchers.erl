@@ -2,7 +2,7 @@
 -module(todana_watchers).
 -moduledoc false.
 
--export([of_process/2, number/2, inform/2]).
+-export([has_ended/1, of_process/2, number/2, inform/2]).
 
 -doc "The watcher of a process, one of these registered names.".
 -spec of_process(pid(), tuple()) -> atom().
@@ -24,3 +24,7 @@ inform(Watcher, Message) ->
     catch
         error:badarg -> ok
     end.
+
+-doc "Whether it is a process of this node that has ended.".
+-spec has_ended(pid()) -> boolean().
+has_ended(Pid) -> node(Pid) =:= node() andalso not is_process_alive(Pid).

@@ -78,6 +78,8 @@ default(#{default := Default}) -> Default.
 text(Value) when is_atom(Value) -> atom_to_list(Value);
 text(Value) when is_integer(Value) -> integer_to_list(Value);
 text(Value) when is_binary(Value) -> todana_config_sources:text(Value);
+text([Value | _] = Values) when is_atom(Value) ->
+    lists:flatten(lists:join(",", [text(Each) || Each <- Values]));
 text(Value) ->
     case io_lib:char_list(Value) of
         true -> Value;

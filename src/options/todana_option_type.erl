@@ -73,6 +73,14 @@ value(node, Text) ->
         true -> {ok, list_to_atom(Text)};
         false -> error
     end;
+value(nodes, "off") ->
+    {ok, off};
+value(nodes, Text) ->
+    Nodes = [string:trim(Name) || Name <- string:split(Text, ",", all)],
+    case lists:all(fun is_node_name/1, Nodes) of
+        true -> {ok, [list_to_atom(Name) || Name <- Nodes]};
+        false -> error
+    end;
 value({file, Word}, Text) ->
     or_word(Word, Text, file);
 value(Path, "off") when Path =:= file; Path =:= directory ->
@@ -211,6 +219,8 @@ format(Names, []) when Names =:= hosts; Names =:= origins ->
     "off";
 format(Names, Texts) when Names =:= hosts; Names =:= origins ->
     lists:flatten(lists:join(",", Texts));
+format(nodes, [_ | _] = Nodes) ->
+    lists:flatten(lists:join(",", [atom_to_list(Node) || Node <- Nodes]));
 format(Path, off) when Path =:= file; Path =:= directory ->
     "off";
 format(Path, Text) when Path =:= file; Path =:= directory ->
@@ -266,6 +276,8 @@ describe(origins) ->
     "or `off`";
 describe(node) ->
     "the name of a node, NAME@HOST, or `off`";
+describe(nodes) ->
+    "names of nodes, NAME@HOST, separated by commas, or `off`";
 describe(name) ->
     "letters, digits and `.`, `_`, `:`, `-`, or `off`";
 describe({file, Word}) ->

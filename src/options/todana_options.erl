@@ -26,6 +26,7 @@
     | file
     | {file, Without :: off | auto}
     | node
+    | nodes
     | directory
     | {integer, Min :: integer(), Max :: integer()}
     | {integer, Min :: integer(), Max :: integer(), Without :: off | auto}
@@ -83,8 +84,9 @@ listeners() ->
             "protocol."))#{embedded => "off"},
         (row(G, listen_http, {addresses, auto}, "auto",
             "Addresses for monitors, by HTTP: `/metrics` for Prometheus, "
-            "`/healthz`, `/readyz` and `/status.json`. `auto` is "
-            "127.0.0.1:9379, or no address if that port is taken."))#{
+            "`/healthz`, `/readyz`, `/status.json`, `/names` and `/groups`. "
+            "`auto` is 127.0.0.1:9379, or no address if that port is "
+            "taken."))#{
             embedded => "off"
         },
         row(G, password_file, file, "off",
@@ -187,10 +189,11 @@ cluster() ->
             "replace the option by `cluster_join` with the name of another "
             "member, so that the node does not create a second cluster if its "
             "directory is lost."),
-        row(G, cluster_join, node, "off",
-            "A node of the cluster that this node joins with an empty data "
-            "directory. The option has no effect if the directory belongs to a "
-            "cluster already."),
+        row(G, cluster_join, nodes, "off",
+            "Members of the cluster that this node joins with an empty data "
+            "directory: one is enough, and if several are named, one of them "
+            "has to run. The option has no effect if the directory belongs to "
+            "a cluster already."),
         row(G, no_replica, {choice, [no, yes]}, "no",
             "With `yes`, this node is a guest of the cluster of "
             "`cluster_join`: it serves clients and has the Erlang API, and the "

@@ -58,9 +58,19 @@
     durable_state/0,
     spread_attach/1,
     spread_detach/0,
-    spread_take/0,
+    spread_take/1,
+    spread_select/2,
     spread_deliver/1,
     spread_dropped/1,
+    question_attach/1,
+    question_answer/2,
+    interest_attach/1,
+    interest_detach/0,
+    interest_take/0,
+    interest_full/0,
+    interest_known/1,
+    interest_note/3,
+    interest_forget/1,
     persistence_attach/1,
     persistence_note/1,
     tables/0,
@@ -176,11 +186,16 @@
 -on_load(load/0).
 
 -export_type([
+    announcement/0,
     table/0, key/0, form/0, misuse/0, server/0, snapshot/0, bound/0, stored/0,
     range/0, listener/0, topology/0, topology_node/0,
-    cause/0, order/0, group/0, figures/0, command_figures/0, loop_figures/0
+    cause/0, order/0, group/0, figures/0, command_figures/0, loop_figures/0,
+    answer/0
 ]).
 
+%% What a node wants of the messages to channels.
+-type announcement() ::
+    {Number :: non_neg_integer(), IsFull :: boolean(), Items :: binary()}.
 -type table() :: atom() | reference().
 -type key() :: term().
 -type server() :: reference().
@@ -269,6 +284,10 @@
     | {done, IsSnapshotDue :: boolean()}
     | {newer, Sentence :: binary()}
     | out_of_step.
+%% To a question of a client.
+-type answer() ::
+    none | non_neg_integer() | binary() | [answer()]
+    | {map, [{answer(), answer()}]} | {error, Text :: binary()}.
 -type verdict() :: ok | {damaged | newer | error, Sentence :: binary()}.
 
 -spec load() -> ok | {error, term()}.
@@ -489,14 +508,44 @@ spread_attach(_) -> erlang:nif_error(not_loaded).
 -spec spread_detach() -> ok.
 spread_detach() -> erlang:nif_error(not_loaded).
 
--spec spread_take() -> binary() | empty.
-spread_take() -> erlang:nif_error(not_loaded).
+-spec spread_take([node()]) -> {binary(), [binary() | nothing]} | empty.
+spread_take(_) -> erlang:nif_error(not_loaded).
+
+-spec spread_select(binary(), [node()]) -> [binary() | nothing].
+spread_select(_, _) -> erlang:nif_error(not_loaded).
 
 -spec spread_deliver(binary()) -> ok.
 spread_deliver(_) -> erlang:nif_error(not_loaded).
 
 -spec spread_dropped(binary()) -> ok.
 spread_dropped(_) -> erlang:nif_error(not_loaded).
+
+-spec question_attach(pid()) -> ok.
+question_attach(_) -> erlang:nif_error(not_loaded).
+
+-spec question_answer(non_neg_integer(), answer()) -> ok.
+question_answer(_, _) -> erlang:nif_error(not_loaded).
+
+-spec interest_attach(pid()) -> ok.
+interest_attach(_) -> erlang:nif_error(not_loaded).
+
+-spec interest_detach() -> ok.
+interest_detach() -> erlang:nif_error(not_loaded).
+
+-spec interest_take() -> announcement() | empty.
+interest_take() -> erlang:nif_error(not_loaded).
+
+-spec interest_full() -> announcement().
+interest_full() -> erlang:nif_error(not_loaded).
+
+-spec interest_known(non_neg_integer() | infinity) -> ok.
+interest_known(_) -> erlang:nif_error(not_loaded).
+
+-spec interest_note(node(), IsGuest :: boolean(), announcement()) -> boolean().
+interest_note(_, _, _) -> erlang:nif_error(not_loaded).
+
+-spec interest_forget(node()) -> ok.
+interest_forget(_) -> erlang:nif_error(not_loaded).
 
 -spec persistence_attach(pid()) ->
     {Done :: non_neg_integer(), Last :: non_neg_integer()}.

@@ -55,7 +55,7 @@ def carry_out_one(seed, number, steps, kinds=None, crews=runs.CREWS) -> list[dic
     common = {"suite": "cluster", "campaign": seed, "run": number, "seed": own}
     try:
         ended = runs.carry_out(directory, own, plans.plan(own, steps, kinds), on_step=faults.append, crews=crews)
-        verdict = {name: ended.verdict[name] for name in ("operations", "parts", "unknown", "failed", "digest")} | ended.verdict["names"]
+        verdict = {name: ended.verdict[name] for name in ("operations", "parts", "unknown", "failed", "digest", "guests")} | ended.verdict["names"]
         return [{**common, **fault, "verdict": "ok", "of_run": verdict} for fault in faults]
     except Exception as why:
         at_fault = {"kind": "during the next or at the end", "number": len(faults)}

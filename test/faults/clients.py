@@ -2,7 +2,8 @@
 
 The keys change every few seconds, so that each has a short history that can be checked in full. The kinds of parts are
 registers `r`, counters `c`, texts `t`, groups of two registers and a counter `g` that change as one step, and records that
-expire `e`. A client stays with a node until it is refused or gets no answer, then it goes to another one. It repeats nothing.
+expire `e`. A client stays with a node, a member or a guest, until it is refused or gets no answer, then it goes to another one.
+It repeats nothing.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ EXPIRY_MS = (500, 4_000)
 PAUSE_S = 0.008
 # How long a session waits for a node to come up to its writes.
 AFTER_MS = 1_000
+# How often a client that prefers guests goes to one.
+AT_GUESTS = 0.8
 REFUSED = ("LOADING", "TIMEOUT", "CLUSTERDOWN", "MISCONF", "OOM", "BUSY", "TRYAGAIN")
 
 
@@ -67,13 +70,17 @@ class Client:
     has_levels = False
     pause_s = PAUSE_S
 
-    def __init__(self, number, cluster, history, clock, seed, read="bounded"):
+    def __init__(self, number, cluster, history, clock, seed, read="bounded", prefers_guests=False):
         self.number, self.cluster, self.history, self.clock = number, cluster, history, clock
         self.random = random.Random(f"{seed} client {number}")
         self.read = read
         self.serial = self.connections = 0
         self.expired = set()
-        self.node = cluster.nodes[number % len(cluster.nodes)]
+        self.prefers_guests = prefers_guests and bool(cluster.guests)
+        places = cluster.guests if self.prefers_guests else cluster.nodes
+        self.node = places[number % len(places)]
+        # Of the node to which it is connected.
+        self.memory = 0
         self.connection = None
         self.failure = None
         self._stop = threading.Event()
@@ -111,6 +118,8 @@ class Client:
     def _connect(self) -> bool:
         try:
             self.connection = self.connect()
+            # Whatever the connection answers comes from this start of the node, or from none.
+            self.memory = self.node.memory
             self.connections += 1
             self.name = f"{self.number}.{self.connections}"
             return True
@@ -126,7 +135,8 @@ class Client:
     def _leave(self):
         """Goes to another node."""
         self._close()
-        self.node = self.random.choice(self.cluster.nodes)
+        is_at_guests = self.prefers_guests and self.random.random() < AT_GUESTS
+        self.node = self.random.choice(self.cluster.guests if is_at_guests else self.cluster.servers)
 
     def _turn(self):
         part = f"{self.clock.generation()}.{self.random.choice(PARTS)}"
@@ -172,8 +182,8 @@ class Client:
     def do(self, part, steps, ask, level="log"):
         """Runs an operation: `ask` sends it and returns what the answer says about each step."""
         operation = self.history.begin({
-            "client": self.number, "connection": self.name, "door": self.door, "node": self.node.number, "part": part,
-            "level": level, "steps": steps,
+            "client": self.number, "connection": self.name, "door": self.door, "node": self.node.number, "memory": self.memory,
+            "part": part, "level": level, "steps": steps,
         })  # fmt: skip
         try:
             saw = ask()
@@ -530,7 +540,8 @@ class Erlang(Client):
         match = re.fullmatch(pattern, answer)
         if match:
             return match
-        if re.search(r"error,unknown", answer):
+        # A node that ends has no code server any more, so it loads no module.
+        if re.search(r"error,unknown|code_server", answer):
             raise Lost(answer)
         if re.search(r"recovering|log_failed|unavailable|no_leader|conflict|read_only", answer):
             raise Refused(answer)
@@ -577,10 +588,11 @@ class Erlang(Client):
 
 
 def crew(cluster, history, clock, seed, *, has_levels):
-    """One client or more of each kind."""
+    """One client or more of each kind, and one that prefers guests."""
     Client.has_levels = has_levels
-    kinds = [(kind, "bounded") for kind in (Resp, Resp, Memcached, Kyoto, Resp, Resp, Memcached)]
-    kinds += [(Erlang, "local"), (Erlang, "linear"), (Resp, "linear"), (Resp, "linear"), (Resp, "local"), (Traveller, "local")]
+    kinds = [(kind, "bounded", False) for kind in (Resp, Resp, Memcached, Kyoto, Resp, Resp)]
+    kinds += [(Erlang, "local", False), (Erlang, "linear", False), (Resp, "linear", False), (Resp, "linear", False), (Traveller, "local", False)]
+    kinds += [(Resp, "bounded", True), (Memcached, "bounded", True), (Kyoto, "bounded", True), (Resp, "local", True), (Erlang, "local", True)]
     if not has_levels:
-        kinds = [(kind, "local") for kind, _ in kinds if kind is not Traveller]
-    return [kind(number, cluster, history, clock, seed, read) for number, (kind, read) in enumerate(kinds)]
+        kinds = [(kind, "local", prefers) for kind, _, prefers in kinds if kind is not Traveller]
+    return [kind(number, cluster, history, clock, seed, *how) for number, (kind, *how) in enumerate(kinds)]

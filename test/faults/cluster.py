@@ -1,4 +1,4 @@
-"""Real nodes of a cluster, each with a loopback address, a data directory and a disk of its own.
+"""Real nodes of a cluster, each with a loopback address, a data directory and a disk of its own, and guests, which have no records.
 
 A node is the program as a user starts it. It can be killed, stopped and started again, its disk can fill up or become slow,
 its clock can be set, and its links to the others can be cut (network.py; without root, proxies.py).
@@ -38,11 +38,12 @@ LEADER = "try todana_members:leader(0) catch error:undef -> todana_members:leade
 DISK_MB, LAST_BYTES = 400, 30_000
 # Small, so that a node that was away for seconds needs a snapshot.
 FLAGS = ("--snapshot-log-bytes", "1mb", "--write-timeout-ms", 2000, "--durability", "always")
+GUEST_FLAGS = ("--write-timeout-ms", 2000)
 WAL_BYTES_MAX = 1 << 20
 ERLANG_WAIT_S = 3.0
 ERLANG_ATTEMPTS = 20
-# Nodes by which a cluster may grow.
-MORE_MAX = 2
+# Nodes by which a cluster may grow, and guests.
+MORE_MAX, GUESTS_MAX = 2, 2
 # A server uses a time that it has read for no longer.
 CLOCK_READ_NS = 1_000_000_000
 # Where Debian has libfaketime.
@@ -71,6 +72,10 @@ def epmd_program() -> Path:
 
 class Node(stores.Todana):
     """A member, or a process that will be one."""
+
+    is_guest = False
+    # Which start it is, if the node forgets at each what its clients have seen.
+    memory = 0
 
     def __init__(self, number, directory, cookie, has_clock, environment):
         super().__init__(directory / "data", FLAGS)
@@ -107,11 +112,14 @@ class Node(stores.Todana):
 
     def command(self):
         listeners = [word for name in self.protocols for word in (f"--listen-{name}", "%s:%d" % self.address(name))]
-        part = ["--cluster-join", self.peer] if self.peer else ["--cluster-create"]
         # Earlier versions have no such listener.
         http = ["--listen-http", "off"] if (self.version / "src" / "admin").exists() else []
         program = self.version / "bin" / "todana"
-        return [program, "start", "--data-dir", self.directory, "--node", self.name, "--cookie-file", self.cookie, *part, *listeners, *http, *self.flags]
+        return [program, "start", *self.part(), "--node", self.name, "--cookie-file", self.cookie, *listeners, *http, *self.flags]
+
+    def part(self):
+        """The flags of its part in the cluster."""
+        return ["--data-dir", self.directory, *(["--cluster-join", self.peer] if self.peer else ["--cluster-create"])]
 
     def start(self, environment=None):
         self.is_stopped = False
@@ -244,10 +252,43 @@ class Node(stores.Todana):
         self.disk.close()
 
 
-class Cluster:
-    """Some nodes, and the network between them."""
+class Guest(Node):
+    """A node without records. Its directory has its control socket only."""
 
-    def __init__(self, directory, size=3, seed=0, has_clock=False, environment=None):
+    is_guest = True
+
+    def __init__(self, number, directory, cookie, has_clock, environment, members):
+        super().__init__(number, directory, cookie, has_clock, environment)
+        self.flags = [str(flag) for flag in GUEST_FLAGS]
+        # The list of the cluster, which changes.
+        self.members = members
+
+    @property
+    def memory(self):
+        """It remembers only while it runs how far the log was that its clients have seen."""
+        return self.starts
+
+    def part(self):
+        living = [member for member in self.members if member.is_alive() and not member.is_stopped] or self.members
+        peer = living[self.starts % len(living)]
+        return ["--no-replica", "--cluster-join", peer.name, "--control-socket", self.directory / "control"]
+
+    def had_wrong_clock(self, since_ns) -> bool:
+        """A member hides what has expired, and which one it was nobody knows."""
+        return any(member.had_wrong_clock(since_ns) for member in self.members)
+
+    def seat(self):
+        """The member that executes what this guest is asked for; None if there is none, or if the guest does not answer."""
+        with contextlib.suppress(OSError, wire.Closed), self.erlang(ERLANG_WAIT_S) as door:
+            name = door.evaluate("todana_guest:seat()").strip("'")
+            return next((member for member in self.members if member.name == name), None)
+        return None
+
+
+class Cluster:
+    """Some members, their guests, and the network between them."""
+
+    def __init__(self, directory, size=3, seed=0, has_clock=False, environment=None, guests=0):
         self.directory = Path(directory)
         self.size, self.has_clock = size, has_clock
         self.environment = dict(environment or {})
@@ -264,24 +305,42 @@ class Cluster:
             command = [epmd_program(), "-port", str(EPMD_PORT)]
             self.epmd = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, preexec_fn=served.die_with_parent)
         else:
-            self.network = proxies.Proxies([host_of(number) for number in range(1, size + 1 + MORE_MAX)], stores.listening_port, seed)
+            hosts = [host_of(number) for number in range(1, size + 1 + MORE_MAX + guests)]
+            self.network = proxies.Proxies(hosts, stores.listening_port, seed)
         self.nodes = [self.node(number) for number in range(1, size + 1)]
+        self.guests = [self.guest(size + MORE_MAX + number) for number in range(1, guests + 1)]
 
     def node(self, number) -> Node:
         """A node with an empty directory, on a file system of limited size."""
-        place = Path(tempfile.mkdtemp(prefix=f"f{number}-", dir=self.directory))
-        environment = dict(self.environment)
+        place = self._place(number)
         if self.epmd:
             network.mount_memory(place, DISK_MB)
             self.mounted.append(place)
-        else:
-            environment["ERL_EPMD_PORT"] = str(self.network.mapper_ports[host_of(number)])
-        return Node(number, place, self.cookie, self.has_clock, environment)
+        return Node(number, place, self.cookie, self.has_clock, self._environment(number))
+
+    def guest(self, number) -> Guest:
+        """A guest of the members."""
+        return Guest(number, self._place(number), self.cookie, self.has_clock, self._environment(number), self.nodes)
+
+    def _place(self, number) -> Path:
+        return Path(tempfile.mkdtemp(prefix=f"f{number}-", dir=self.directory))
+
+    def _environment(self, number) -> dict:
+        mapper = {} if self.epmd else {"ERL_EPMD_PORT": str(self.network.mapper_ports[host_of(number)])}
+        return self.environment | mapper
+
+    @property
+    def servers(self) -> list[Node]:
+        """All nodes that have clients: members and guests."""
+        return [*self.nodes, *self.guests]
 
     def start(self):
-        """The first node creates the cluster and the others join it, one after the other."""
+        """The first node creates the cluster and the others join it, one after the other. Then the guests come."""
         for node in self.nodes:
             node.join(None if node is self.nodes[0] else self.nodes[0])
+        self.wait_for_members()
+        for guest in self.guests:
+            guest.start()
         self.wait_for_voters()
 
     def grow(self, peer) -> Node:
@@ -298,7 +357,7 @@ class Cluster:
         node.clean_up()
 
     def others(self, node) -> list[Node]:
-        """All other nodes."""
+        """All other members."""
         return [other for other in self.nodes if other is not node]
 
     def living(self) -> list[Node]:
@@ -318,30 +377,65 @@ class Cluster:
             return door.evaluate(LEADER).strip("'")
         return None
 
-    def isolate(self, node, out=True, into=True):
-        """Cuts a node off: what it sends, what is sent to it, or both."""
+    def isolate(self, node, out=True, into=True, guests=True):
+        """Cuts a node off: what it sends, what is sent to it, or both. Its guests may reach it."""
         for other in self.others(node):
-            if out:
-                self.network.set(node.host, other.host, network.CUT)
-            if into:
-                self.network.set(other.host, node.host, network.CUT)
+            self.cut(node, other, out, into)
+        for other in self.guests if guests else ():
+            if other is not node:
+                self.cut(node, other, out, into)
+
+    def cut(self, node, other, out=True, into=True):
+        """Cuts one link, in one or both directions."""
+        if out:
+            self.network.set(node.host, other.host, network.CUT)
+        if into:
+            self.network.set(other.host, node.host, network.CUT)
+
+    def links(self) -> list[tuple]:
+        """The addresses of every link."""
+        return [(one.host, other.host) for one in self.servers for other in self.servers if other is not one]
 
     def all_links(self, link):
         """Gives every link the same fault."""
-        for one in self.nodes:
-            for other in self.others(one):
-                self.network.set(one.host, other.host, link)
+        for one, other in self.links():
+            self.network.set(one, other, link)
 
     def wait_for_voters(self, timeout_s=SERVING_TIMEOUT_S):
-        """Waits until all nodes are members that vote, as far as they may, and serve."""
+        """Waits until all nodes are members that vote, as far as they may, and serve, and until the guests serve."""
+        self._wait(lambda: self._problem() or self._problem_of_guests(), self.servers, timeout_s)
+
+    def wait_for_members(self, timeout_s=SERVING_TIMEOUT_S):
+        """The same, whatever the guests do."""
+        self._wait(self._problem, self.nodes, timeout_s)
+
+    @staticmethod
+    def _wait(problem_of, nodes, timeout_s):
         deadline = time.monotonic() + timeout_s
-        while (problem := self._problem()) is not None:
-            for node in self.nodes:
+        while (problem := problem_of()) is not None:
+            for node in nodes:
                 if not node.is_alive():
                     raise NotServing(f"{node.name} has ended by itself with {node.process.popen.poll()}:\n{node.log()}")
             if time.monotonic() > deadline:
-                raise NotServing(f"after {timeout_s} s: {problem}\n" + "\n".join(f"{node.name}:\n{node.log()}" for node in self.nodes))
+                raise NotServing(f"after {timeout_s} s: {problem}\n" + "\n".join(f"{node.name}:\n{node.log()}" for node in nodes))
             time.sleep(0.1)
+
+    def wait_until_listed(self, timeout_s=SERVING_TIMEOUT_S):
+        """Waits until a member lists each guest once: a seat that was lost may not know it for some seconds."""
+        self._wait(self._problem_of_list, self.servers, timeout_s)
+
+    def _problem_of_list(self):
+        kind, answer = self.nodes[0].ask("status")
+        if kind != "ok":
+            return answer
+        found = sorted(guest["node"] for guest in answer.get("guests", ()))
+        return None if found == sorted(guest.name for guest in self.guests) else f"the guests are {found}"
+
+    def _problem_of_guests(self):
+        for guest in self.guests:
+            if not isinstance(found := guest.look(), int):
+                return f"{guest.name}, a guest, answers {found}"
+        return None
 
     def _problem(self):
         try:
@@ -378,7 +472,7 @@ class Cluster:
 
     def keep(self, target: Path):
         """Copies the directories and the output of each process, of nodes that have ended."""
-        for node in self.nodes:
+        for node in self.servers:
             place = target / f"f{node.number}"
             place.mkdir(parents=True, exist_ok=True)
             output = "\n---- start ----\n".join("\n".join(lines) for lines in node.output)
@@ -388,7 +482,7 @@ class Cluster:
 
     def stop(self):
         """Ends all processes."""
-        for node in self.nodes:
+        for node in self.servers:
             node.clean_up()
 
     def close(self):

@@ -8,7 +8,8 @@ the operation may take place at any time after `call`, or never; or `failed`, if
 `level` says what the reads promise: `log` for operations that are in the log, `linear`, `bounded` or `local`. A part is a few
 keys that operations change together; each key of a step is a number within its part. `saw` is what the answer says about the
 key, as text, `ABSENT` for no record; some answers say nothing. `wrong_clock` is true if the node's clock may have been wrong
-meanwhile: a node hides what has expired by its own clock.
+meanwhile: a node hides what has expired by its own clock, and a guest by that of any member. `memory` is the number of a guest's
+start, after which it has forgotten what its clients have seen, and 0 for members, which go never back.
 
 Lines whose level is `process` are no operations: they have what is known of a process that has a name or is a member of a group,
 after the run (names.py). Reads of these promise `linear`, `bounded`, or, from copies, twice the bound (`copied`).

@@ -2,7 +2,8 @@
 
 Some clients at each node start processes there (named_processes.erl.in), register them with a few names, and end them after a
 random time: they are killed, or end in order, or their name is unregistered or moved. Others join groups and leave them. All
-clients read owners and members. The parts are names `n` and groups `m`; they change every some seconds.
+clients read owners and members, and one at each node reads copies only. The parts are names `n` and groups `m`; they change
+every some seconds.
 
 A process gives up its names when it ends, which no client sees, and when its node is silent for long. So a history also has a
 line for each process: from when on its records may be removed (`free`), when it ended (`dead`), and from when on the session of
@@ -30,7 +31,7 @@ GENERATIONS = 6
 # One name is the same all the time, and only its owner gives it up: the others wait for it when its owner is lost.
 PASSING, LASTING = ("n0", "n1", "n2"), "n3"
 NAMES, GROUPS = (*PASSING, LASTING), ("m0", "m1")
-PAUSE_S, POLL_S = 0.015, 0.5
+PAUSE_S, COPIES_PAUSE_S, POLL_S = 0.015, 0.05, 0.5
 PROCESSES_MAX = 8
 # Chances: a process that ends while it is registered, one that wants its name again.
 KILLED_EARLY, AGAIN = 0.15, 0.3
@@ -145,7 +146,38 @@ class AtNode(clients.Client):
         return self.evaluate(f"named_processes:{function}({','.join((SCOPE, *map(str, arguments)))})", pattern)
 
 
-class Named(AtNode):
+class Reads(AtNode):
+    """Reads names and groups."""
+
+    def look(self, part, level="bounded"):
+        """The owner and the token."""
+        def ask():
+            match = self.run("lookup", f'<<"{part}">>', level, pattern=r'error|\{"(\S+)",(\d+)\}')
+            return (f"{match[1]} {match[2]}" if match[1] else ABSENT,)
+
+        self.do(part, [step("lookup")], ask, level)
+
+    def look_linear(self, part):
+        """The same, as it is now."""
+        self.look(part, "linear")
+
+    def owner(self, part):
+        """The owner, perhaps from a copy; nobody may mean that the node does not know."""
+        self.do(part, [step("owner")], lambda: (self.run("owner", f'<<"{part}">>', pattern=r'undefined|\{"(\S+)"\}')[1],), "copied")
+
+    def look_in(self, part, level="copied"):
+        """The members."""
+        def ask():
+            return (self.run("members", f'<<"{part}">>', level, pattern=r'\{(?:"(.*)"|\[\])\}')[1] or ABSENT,)
+
+        self.do(part, [step("members")], ask, level)
+
+    def look_in_linear(self, part):
+        """The same, as they are now."""
+        self.look_in(part, "linear")
+
+
+class Named(Reads):
     """Registers, joins, ends and reads."""
 
     pause_s = PAUSE_S
@@ -356,22 +388,6 @@ class Named(AtNode):
         self.crew.doubt(part)
         self.do(part, [step("unregister_any")], lambda: (self.run("unregister", f'<<"{part}">>', pattern="ok")[0],))
 
-    def look(self, part, level="bounded"):
-        """The owner and the token."""
-        def ask():
-            match = self.run("lookup", f'<<"{part}">>', level, pattern=r'error|\{"(\S+)",(\d+)\}')
-            return (f"{match[1]} {match[2]}" if match[1] else ABSENT,)
-
-        self.do(part, [step("lookup")], ask, level)
-
-    def look_linear(self, part):
-        """The same, as it is now."""
-        self.look(part, "linear")
-
-    def owner(self, part):
-        """The owner, perhaps from a copy; nobody may mean that the node does not know."""
-        self.do(part, [step("owner")], lambda: (self.run("owner", f'<<"{part}">>', pattern=r'undefined|\{"(\S+)"\}')[1],), "copied")
-
     # Groups.
 
     def join_group(self, part, joining=None):
@@ -433,17 +449,6 @@ class Named(AtNode):
         for process in leaving if saw == "ok" else ():
             process.claim(part).certain = max(0, process.claim(part).certain - 1)
 
-    def look_in(self, part, level="copied"):
-        """The members."""
-        def ask():
-            return (self.run("members", f'<<"{part}">>', level, pattern=r'\{(?:"(.*)"|\[\])\}')[1] or ABSENT,)
-
-        self.do(part, [step("members")], ask, level)
-
-    def look_in_linear(self, part):
-        """The same, as they are now."""
-        self.look_in(part, "linear")
-
 
 def texts(processes) -> str:
     """A list of pids, as Erlang source."""
@@ -453,6 +458,23 @@ def texts(processes) -> str:
 def labels(processes) -> str:
     """Their labels."""
     return " ".join(sorted(process.label for process in processes))
+
+
+class Copies(Reads):
+    """Reads what the node may have copies of, also while it is cut off. What it had read before has changed then."""
+
+    pause_s = COPIES_PAUSE_S
+
+    def _turn(self):
+        action, parts = self.random.choice(((self.owner, NAMES), (self.look_in, GROUPS)))
+        part = self.random.choice(parts)
+        generation = max(0, self.clock.generation() // GENERATIONS - self.random.choice((0, 0, 1)))
+        try:
+            action(f"{0 if part == LASTING else generation}.{part}")
+        except (Lost, OSError, wire.Closed):
+            self._leave()
+        except Refused:
+            self._stop.wait(0.05)
 
 
 class Sessions(AtNode):

@@ -32,7 +32,8 @@ class Crew:
         homes = [node for node in self.nodes for _ in range(CLIENTS_PER_NODE)]
         common = (cluster, history, clock, seed, self)
         self.clients = [names.Named(FIRST_NUMBER + number, *common, node) for number, node in enumerate(homes)]
-        self.clients.append(names.Sessions(FIRST_NUMBER + len(homes), *common, self.nodes[0]))
+        self.clients += [names.Copies(FIRST_NUMBER + len(homes) + number, *common, node) for number, node in enumerate(self.nodes)]
+        self.clients.append(names.Sessions(FIRST_NUMBER + len(homes) + len(self.nodes), *common, self.nodes[0]))
 
     def add(self, process) -> names.Process:
         """Knows a process."""

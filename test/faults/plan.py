@@ -16,6 +16,7 @@ import time
 import network
 import wire
 from cluster import MORE_MAX
+from guests import LOST_S, OF_GUESTS, seat_or_guest
 from hands import damaged_log, damaged_log_that_is_needed, leave, older_copy
 
 HOUR_S = 3_600
@@ -26,15 +27,15 @@ BULK_KEYS = 60
 DOOR_S, HANG_ATTEMPTS = 10.0, 5
 # How often a node stays frozen, or cut off, for long.
 LONG_FREEZE, LONG_CUT = 0.08, 0.25
-# Longer than it takes until the names of a node are free, mostly also if it has led: the next leader counts from its election.
-LOST_S = (12, 16)
 
 
-def any_node(cluster, rng):
-    """One of the nodes, the leader as often as all others together, or the node of a process that has a name."""
-    leader = cluster.leader() if rng.random() < 0.5 else None
+def any_node(cluster, rng, may_be_guest=False):
+    """One of the nodes, often the leader, the node of a process that has a name, the seat of a guest, or a guest."""
+    found = seat_or_guest(cluster, rng, may_be_guest)
+    leader = cluster.leader() if not found and rng.random() < 0.5 else None
     owner = cluster.owner_node() if rng.random() < 0.3 else None
-    return leader or owner or rng.choice(cluster.nodes)
+    is_possible = owner and (may_be_guest or not owner.is_guest)
+    return found or leader or (owner if is_possible else None) or rng.choice(cluster.nodes)
 
 
 def cut_s(rng) -> float:
@@ -56,12 +57,18 @@ def kill_for_long(cluster, rng, node):
     node.start()
 
 
+def members_or_all(cluster, rng) -> list:
+    """All members, sometimes with the guests."""
+    return cluster.servers if rng.random() < 0.5 else cluster.nodes
+
+
 def kill_all(cluster, rng, node):
-    """SIGKILL of all nodes at almost the same time."""
-    for each in cluster.nodes:
+    """SIGKILL of all nodes, or all members, at almost the same time."""
+    victims = members_or_all(cluster, rng)
+    for each in victims:
         each.kill()
     yield rng.uniform(0, 1)
-    for each in rng.sample(cluster.nodes, len(cluster.nodes)):
+    for each in rng.sample(victims, len(victims)):
         each.start()
         yield rng.choice((0, 0, 1))
 
@@ -135,8 +142,8 @@ def hang(cluster, rng, node):
 
 
 def isolate(cluster, rng, node):
-    """A node is cut off from all others."""
-    cluster.isolate(node)
+    """A node is cut off from all others, or a member from the others only."""
+    cluster.isolate(node, guests=rng.random() < 0.5)
     yield cut_s(rng)
     cluster.network.heal()
 
@@ -161,7 +168,7 @@ def isolate_all(cluster, rng, node):
     """No node reaches any other; the links come back one after the other."""
     cluster.all_links(network.CUT)
     yield cut_s(rng)
-    links = [(one.host, other.host) for one in cluster.nodes for other in cluster.others(one)]
+    links = cluster.links()
     for one, other in rng.sample(links, len(links)):
         cluster.network.set(one, other, None)
         yield rng.uniform(0, 0.3)
@@ -178,23 +185,21 @@ def take_turns(cluster, rng, node):
 
 def mute(cluster, rng, node):
     """Nobody hears a node, which hears all."""
-    cluster.isolate(node, into=False)
+    cluster.isolate(node, into=False, guests=rng.random() < 0.5)
     yield cut_s(rng)
     cluster.network.heal()
 
 
 def deafen(cluster, rng, node):
     """A node hears nobody, and all hear it."""
-    cluster.isolate(node, out=False)
+    cluster.isolate(node, out=False, guests=rng.random() < 0.5)
     yield cut_s(rng)
     cluster.network.heal()
 
 
 def cut_link(cluster, rng, node):
     """Two nodes do not reach each other, and all others reach both."""
-    other = rng.choice(cluster.others(node))
-    cluster.network.set(node.host, other.host, network.CUT)
-    cluster.network.set(other.host, node.host, network.CUT)
+    cluster.cut(node, rng.choice(cluster.others(node)))
     yield cut_s(rng)
     cluster.network.heal()
 
@@ -266,10 +271,10 @@ def step_clock(cluster, rng, node):
 
 def step_clocks(cluster, rng, node):
     """The clocks of all nodes step, each by another time, and step back."""
-    for each in cluster.nodes:
+    for each in cluster.servers:
         each.set_clock(rng.randint(-24 * HOUR_S, 24 * HOUR_S))
     yield rng.uniform(1, 4)
-    for each in cluster.nodes:
+    for each in cluster.servers:
         each.set_clock(0)
 
 
@@ -312,8 +317,9 @@ def transfer(cluster, rng, node):
 
 
 def restart(cluster, rng, node):
-    """All nodes are restarted in order, one after the other."""
-    for each in rng.sample(cluster.nodes, len(cluster.nodes)):
+    """All nodes, or all members, are restarted in order, one after the other."""
+    restarted = members_or_all(cluster, rng)
+    for each in rng.sample(restarted, len(restarted)):
         assert (status := each.stop()) == 0, f"{each.name} ended with {status}:\n{each.log()}"
         each.start()
         each.wait_until_serving()
@@ -362,7 +368,7 @@ def install_snapshot(cluster, rng, node):
 
 def load(cluster, rng, node):
     """Much more is written than usual, at any node, and snapshots are taken."""
-    with writing(rng.choice(cluster.nodes)):
+    with writing(rng.choice(cluster.servers)):
         yield rng.uniform(2, 4)
 
 
@@ -399,8 +405,13 @@ FAULTS = (
     kill, kill, kill_for_long, kill_all, kill_majority, kill_twice, freeze, freeze, freeze_for_long, freeze_majority, freeze_briefly,
     hang, hang, isolate, isolate, isolate_for_long, isolate_and_kill, isolate_all, take_turns, mute, deafen, cut_link, flap, delay, lose,
     slow_disk, slow_disks, full_disk, full_disks, step_clock, step_clocks, return_late, transfer, restart, install_snapshot, install_snapshot,
-    load, replace, grow, damaged_log, damaged_log_that_is_needed, older_copy,
+    load, replace, grow, damaged_log, damaged_log_that_is_needed, older_copy, *OF_GUESTS,
 )  # fmt: skip
+# Those that make sense for a guest, which has no records and no votes.
+AT_GUESTS = {
+    kill, kill_for_long, kill_twice, freeze, freeze_for_long, freeze_briefly, isolate, isolate_for_long, isolate_and_kill, mute, deafen,
+    cut_link, flap, step_clock, delay, lose, transfer, load, *OF_GUESTS,
+}  # fmt: skip
 # Those that may come together with one of the others that hits the same node: a majority is never concerned.
 COMPANIONS = (delay, lose, slow_disk, step_clock, transfer, load)
 PARTNERS = (kill, kill_for_long, kill_twice, freeze, freeze_briefly, hang, isolate, mute, deafen, flap, install_snapshot, full_disk)
@@ -427,7 +438,7 @@ def plan(seed, count, kinds=None) -> list:
 def carry_out(cluster, names, seed):
     """Runs the faults of one step at the same time."""
     rng = random.Random(seed)
-    node = any_node(cluster, rng)
+    node = any_node(cluster, rng, may_be_guest=all(NAMES[name] in AT_GUESTS for name in names))
     failures = []
 
     def one(name, own):
@@ -452,7 +463,7 @@ def carry_out(cluster, names, seed):
 def repair(cluster):
     """Whatever a fault has left is put right."""
     cluster.network.heal()
-    for node in cluster.nodes:
+    for node in cluster.servers:
         if node.is_stopped:
             node.signal(signal.SIGCONT)
             node.is_stopped = False

@@ -1,10 +1,11 @@
-"""A run: a cluster, clients that use it, faults from a plan, and the check of what the clients saw."""
+"""A run: a cluster with guests, clients that use it, faults from a plan, and the check of what the clients saw."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
+import random
 import shutil
 import subprocess
 import time
@@ -26,7 +27,7 @@ KEPT = served.ROOT / "_build" / "faults"
 CREWS = ("records", "names")
 # After a fault, all nodes serve again within this time.
 RECOVERY_S = 90
-PAUSE_S = 0.5
+PAUSE_S, WARM_S = 0.5, 1.5
 # How long the checker looks for an order of the operations of one part.
 LIMIT_S = 60
 FINAL_READS = 500
@@ -51,16 +52,20 @@ def check(path) -> dict:
 
 
 class Run:
-    """One cluster from its start to its end. Its clients use records, names of processes, or both (CREWS)."""
+    """One cluster from its start to its end. Its clients use records, names of processes, or both (CREWS). The seed says how many
+    guests there are, if the caller does not."""
 
-    def __init__(self, directory, seed, size=3, environment=None, crews=CREWS):
+    def __init__(self, directory, seed, size=3, environment=None, crews=CREWS, guests=None):
         # The dates of HTTP are those of the node.
         kyoto_wire.SLACK_S = float("inf")
         build_checker()
         self.seed = seed
         self.directory = Path(directory)
         self.history = histories.History(self.directory / "history.jsonl")
-        self.cluster = clusters.Cluster(self.directory, size, seed, has_clock=clusters.clock_library() is not None, environment=environment)
+        if guests is None:
+            guests = random.Random(f"{seed} guests").randint(1, clusters.GUESTS_MAX)
+        has_clock = clusters.clock_library() is not None
+        self.cluster = clusters.Cluster(self.directory, size, seed, has_clock=has_clock, environment=environment, guests=guests)
         self.crews = crews
         self.clients = []
         # The clients that use names and groups, if there are any.
@@ -74,12 +79,14 @@ class Run:
         clock = clients.Clock()
         if "records" in self.crews:
             self.clients += clients.crew(self.cluster, self.history, clock, self.seed, has_levels=self.has_levels())
-        if "names" in self.crews and names.are_there(self.cluster.nodes):
-            self.names = names_crew.Crew(self.cluster.nodes, self.cluster, self.history, clock, self.seed)
+        if "names" in self.crews and names.are_there(self.cluster.servers):
+            self.names = names_crew.Crew(self.cluster.servers, self.cluster, self.history, clock, self.seed)
             self.cluster.owner_node = self.names.owner_node
             self.clients += self.names.clients
         for client in self.clients:
             client.start()
+        # The nodes load what the clients need, before the first fault.
+        time.sleep(WARM_S)
 
     def has_levels(self) -> bool:
         """Whether a connection can choose what its reads promise."""
@@ -114,6 +121,7 @@ class Run:
         for client in self.clients:
             client.join()
         self.cluster.wait_for_voters()
+        self.cluster.wait_until_listed()
         if self.names:
             self.names.audit()
         # A write of unknown outcome may still come while the records are read.
@@ -128,21 +136,22 @@ class Run:
         self.verdict = check(self.history.path)
         self.verdict["digest"] = digest
         self.verdict["outcomes"] = dict(self.history.counts)
+        self.verdict["guests"] = len(self.cluster.guests)
         self.verdict["names"] = {**self.names.figures, "halves": self.verdict["halves"]} if self.names else {}
         self.verdict["packets"] = {"dropped": self.cluster.network.dropped, "delayed": self.cluster.network.forwarded}
         return self.verdict
 
     def read_all(self) -> list:
-        """All records at each node. The nodes are at the same entry, so these reads promise as much as any."""
+        """All records at each node and by each guest. The nodes are at the same entry, so these reads promise as much as any."""
         found = []
         parts = sorted(self.history.parts.items())
-        for node in self.cluster.nodes:
+        for node in self.cluster.servers:
             with wire.Resp(node.address("resp")) as connection:
                 for at in range(0, len(parts), FINAL_READS):
                     some = parts[at : at + FINAL_READS]
                     begun = [
                         self.history.begin({
-                            "client": 100, "connection": "end", "door": "resp", "node": node.number, "part": part, "level": "linear",
+                            "client": 100, "connection": "end", "door": "resp", "node": node.number, "memory": node.memory, "part": part, "level": "linear",
                             "steps": [histories.step("get", key) for key in range(count)],
                         })
                         for part, count in some
@@ -179,9 +188,9 @@ def summary(verdict) -> str:
     return "\n".join([*lines[:20], *(f"{part}: not decided" for part in verdict["undecided"])])
 
 
-def carry_out(directory, seed, steps, size=3, environment=None, on_step=None, crews=CREWS):
+def carry_out(directory, seed, steps, size=3, environment=None, on_step=None, crews=CREWS, guests=None):
     """A whole run; returns it when it has ended well, and keeps what there is if not."""
-    run = Run(directory, seed, size, environment, crews)
+    run = Run(directory, seed, size, environment, crews, guests)
     try:
         run.start()
         for number, names in enumerate(steps):

@@ -27,6 +27,7 @@ class Change(NamedTuple):
 
 
 NAMES = ("names",)
+IS_VALID = "        erlang:monotonic_time(millisecond) < atomics:get(Numbers, ?UNTIL).\n"
 CHANGES = {
     # A batch that is sent again looks like another node's, so the group applies it again.
     "de-duplication": Change(
@@ -84,8 +85,8 @@ CHANGES = {
     ),
     # A registration is executed after its session has ended, so nobody removes it.
     "the session of a registration": Change(
-        "names/todana_claims",
-        (("        All = [todana_scope_records:check(Session, Live) | Checks],\n", "        All = [Check || Live =/= none, Check <- Checks],\n"),),
+        "names/todana_claim_writes",
+        (("            {commit, [OfSession | Checks], ", "            {commit, [Check || OfSession =/= none, Check <- Checks], "),),
         ("isolate_and_kill",),
         NAMES,
     ),
@@ -98,14 +99,14 @@ CHANGES = {
     ),
     # A name that was freed at another node is refused.
     "the question before a refusal": Change(
-        "names/todana_cluster_names",
-        (("                ok -> Submit();\n                Failure -> Failure\n", "                ok -> no;\n                Failure -> Failure\n"),),
+        "names/todana_claim_writes",
+        (("        {no, _} ->\n            maybe\n", "        {no, _} when Claims =:= [] ->\n            maybe\n"),),
         ("delay", "lose"),
         NAMES,
     ),
     # A node finds a process of its own that has ended.
     "the look at the owner": Change(
-        "names/todana_cluster_names",
+        "names/todana_watchers",
         (("has_ended(Pid) -> node(Pid) =:= node() andalso not is_process_alive(Pid).\n", "has_ended(Pid) -> node(Pid) =:= none.\n"),),
         ("slow_disks", "delay"),
         NAMES,
@@ -116,6 +117,70 @@ CHANGES = {
         (("    case todana_group_members:join_again(Shared, Claim) of\n", "    case hd([ok, Shared, Claim]) of\n"),),
         ("freeze_for_long",),
         NAMES,
+    ),
+    # Copies of names and groups are used as long as nothing is known of a change.
+    "the time of a copy": Change(
+        "names/todana_name_cache",
+        ((IS_VALID, "        none_ms() < atomics:get(Numbers, ?UNTIL).\n"),),
+        ("isolate", "isolate_for_long", "isolate_all"),
+        NAMES,
+    ),
+    "the time of a copy on a guest": Change(
+        "names/todana_name_cache",
+        ((IS_VALID, """        (erlang:monotonic_time(millisecond) < atomics:get(Numbers, ?UNTIL)
+            orelse todana_guest:is_guest()
+                andalso none_ms() < atomics:get(Numbers, ?UNTIL)).
+"""),),
+        ("isolate_guest",),
+        NAMES,
+    ),
+    # The seat of a guest writes what was submitted before the session was fenced, and may be taken back by now.
+    "the basis of a registration": Change(
+        "names/todana_claim_writes",
+        (
+            ("        {ok, Basis} -> ok;\n        {ok, Now} -> {other, Now};\n", "        {ok, _Now} when Basis =/= none -> ok;\n"),
+            ("            {commit, [OfSession | Checks], ", "            {commit, [Check || OfSession =/= none, Check <- Checks], "),
+        ),
+        ("freeze_seat", "change_seats"),
+        NAMES,
+    ),
+    # The next seat of a guest may be behind what its clients have seen.
+    "the index that a guest has seen": Change(
+        "guests/todana_guest",
+        (("    Seen = {State#state.log, todana_nif:guest_index()},\n", "    Seen = {State#state.log, 0 * todana_nif:guest_index()},\n"),),
+        ("seat_behind",),
+    ),
+    # What clients of a guest have submitted goes to the next seat again, though the one before may have executed it.
+    "one seat for each write": Change(
+        "guests/todana_guest",
+        (
+            ("            Pid ! {todana_parcel, Parcel},\n            send(State);\n", """            Pid ! {todana_parcel, Parcel},
+            Before = case get(sent) of undefined -> []; Sent -> Sent end,
+            _ = put(sent, lists:sublist([Parcel | Before], 4)),
+            send(State);
+"""),
+            ("    Monitor = monitor(process, Pid),\n    _ = Log =/= Before ", """    Monitor = monitor(process, Pid),
+    _ = [Pid ! {todana_parcel, P} || Sent <- [get(sent)], Sent =/= undefined, P <- lists:reverse(Sent)],
+    _ = Log =/= Before """),
+        ),
+        ("cut_from_seat", "freeze_seat", "change_seats"),
+    ),
+    # The same for calls of the Erlang API.
+    "one seat for each call": Change(
+        "guests/todana_away",
+        (("                lost when Kind =:= write ->\n                    {error, unknown};\n", ""),),
+        ("cut_from_seat", "freeze_seat", "change_seats"),
+    ),
+    # A guest says that a write was executed, when its seat is lost.
+    "the unknown outcome of a call": Change(
+        "guests/todana_away",
+        (("                lost when Kind =:= write ->\n                    {error, unknown};\n", """                lost when Kind =:= write ->
+                    case Question of
+                        [_, Put | _] when Put =:= put; Put =:= put_many -> ok;
+                        _ -> {error, unknown}
+                    end;
+"""),),
+        ("cut_from_seat", "freeze_seat", "change_seats"),
     ),
 }
 

@@ -1,7 +1,7 @@
-"""Three nodes under load, while they are killed, frozen, cut off, slowed, filled up, restarted and replaced.
+"""Three nodes and guests of them under load, while they are killed, frozen, cut off, slowed, filled up, restarted and replaced.
 
-No write that was acknowledged is lost or done twice, no read that promises the present shows the past, and all nodes have the
-same records at the end.
+No write that was acknowledged is lost or done twice, no read that promises the present shows the past, all members have the
+same records at the end, and the guests serve them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ import sabotage
 RUNS_MAX = 40
 STEPS = 6
 # The short plan of names and groups begins no fault after this time.
-NAMES_KINDS, NAMES_S = ("kill_for_long", "freeze_for_long", "isolate_for_long", "transfer", "kill", "step_clocks"), 25
+NAMES_KINDS = ("kill_for_long", "freeze_for_long", "isolate_for_long", "transfer", "kill", "step_clocks", "freeze_seat", "isolate_guest")
+NAMES_S = 25
 
 
 def until(steps, seconds):
@@ -32,14 +33,16 @@ def until(steps, seconds):
 def test_a_short_plan(request, seed, directory):
     option = request.config.getoption
     steps = plans.plan(seed, option("--steps"))
-    ended = runs.carry_out(directory, seed, until(steps, option("--seconds")), on_step=lambda fault: print(fault, flush=True))
+    ended = runs.carry_out(directory, seed, until(steps, option("--seconds")), on_step=lambda fault: print(fault, flush=True), guests=1)
     print(ended.verdict)
     assert ended.faults and ended.verdict["operations"] > 0
 
 
 def test_names_and_groups_in_short(seed, directory):
     steps = plans.plan(seed, len(NAMES_KINDS), NAMES_KINDS)
-    ended = runs.carry_out(directory, seed, until(steps, NAMES_S), on_step=lambda fault: print(fault, flush=True), crews=("names",))
+    ended = runs.carry_out(
+        directory, seed, until(steps, NAMES_S), on_step=lambda fault: print(fault, flush=True), crews=("names",), guests=1
+    )  # fmt: skip
     print(ended.verdict)
     assert ended.faults and ended.verdict["names"]["registrations"] > 0
 

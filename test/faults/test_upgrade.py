@@ -21,7 +21,7 @@ def old():
 @pytest.fixture
 def run(old, seed, directory):
     """Three nodes of the old version, and clients."""
-    run = runs.Run(directory, seed)
+    run = runs.Run(directory, seed, guests=0)
     for node in run.cluster.nodes:
         node.version = old
     try:

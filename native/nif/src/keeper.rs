@@ -1,6 +1,6 @@
 //! The Erlang process that keeps the log (`todana_status`), as servers see it.
 
-use crate::{atoms, durable, erts, guest, spread, topology};
+use crate::{atoms, durable, erts, guest, interest, spread, topology};
 use parking_lot::Mutex;
 use rustler::types::atom::Atom;
 use rustler::{Env, LocalPid, NifResult, Term};
@@ -48,6 +48,18 @@ impl Keeper for NodeKeeper {
 
     fn publish(&self, topic: Topic, channel: &[u8], message: &[u8]) {
         spread::publish(topic, channel, message);
+    }
+
+    fn announce(&self, topic: Topic, names: &[&[u8]]) -> bool {
+        interest::want(topic, names)
+    }
+
+    fn begin_topic(&self, topic: Topic, name: &Arc<[u8]>) {
+        interest::begin(topic, name);
+    }
+
+    fn end_topic(&self, topic: Topic, name: &[u8]) {
+        interest::end(topic, name);
     }
 
     fn dropped_messages(&self) -> u64 {

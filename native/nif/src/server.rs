@@ -2,7 +2,7 @@
 //! outlives the library.
 
 use crate::erts::{self, ResourceRef, ResourceType};
-use crate::{Instance, atoms, database, durable, keeper};
+use crate::{Instance, atoms, database, durable, keeper, responder};
 use parking_lot::Mutex;
 use rustler::types::atom::Atom;
 use rustler::{Binary, Encoder, Env, Error, LocalPid, NifResult, Term};
@@ -43,6 +43,11 @@ struct Registered {
 }
 
 static RUNNING: Mutex<Vec<Registered>> = Mutex::new(Vec::new());
+
+/// All servers.
+pub(crate) fn running() -> Vec<Arc<Server>> {
+    RUNNING.lock().iter().map(|running| Arc::clone(&running.server)).collect()
+}
 
 fn is_running(server: &Arc<Server>) -> bool {
     RUNNING.lock().iter().any(|other| Arc::ptr_eq(&other.server, server))
@@ -131,8 +136,7 @@ fn server_start<'a>(env: Env<'a>, settings: Term<'a>) -> NifResult<Term<'a>> {
 /// one.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn spread_deliver(batch: Binary<'_>) -> Atom {
-    let servers: Vec<Arc<Server>> =
-        RUNNING.lock().iter().map(|running| Arc::clone(&running.server)).collect();
+    let servers = running();
     for (topic, channel, message) in spread_messages(batch.as_slice()) {
         servers.iter().for_each(|server| server.publish(topic, channel, message));
     }
@@ -213,6 +217,7 @@ fn config(settings: Term<'_>) -> Result<Config, WrongSetting> {
         databases,
         budget,
         keeper: keeper::keeper(),
+        responder: Some(responder::responder()),
         homes: durable::homes(),
         listeners: listeners.ok_or(WrongSetting("listeners"))?,
         password: password.map(|password| password.as_slice().to_vec()),

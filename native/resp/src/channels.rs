@@ -2,8 +2,9 @@
 //! channels.
 //!
 //! The server keeps the subscriptions and delivers messages between turns. A session asks for both,
-//! and confirms subscriptions. A client that uses RESP2 receives messages in place of replies, so
-//! it may send only a few commands while it has subscriptions.
+//! and confirms subscriptions when the other nodes of the cluster know of them. A client that uses
+//! RESP2 receives messages in place of replies, so it may send only a few commands while it has
+//! subscriptions.
 
 use super::call::{Call, Done};
 use super::encoder::{Encoder, Failure};
@@ -18,6 +19,8 @@ use todana_command::Glob;
 const NAMES_PER_TURN: usize = 512;
 /// The pause before another attempt to publish, if subscribers have too much to take.
 pub(super) const FULL_MS: u64 = 1;
+/// The pause before the next question whether other nodes know of a subscription.
+pub(super) const ANNOUNCING_MS: u64 = 1;
 
 impl Name {
     /// Whether the replies are pushes, which CLIENT REPLY does not suppress.
@@ -63,20 +66,26 @@ fn words(topic: Topic) -> [&'static str; 2] {
 impl<H: Host> Call<'_, '_, H> {
     pub(super) fn subscribe(&mut self, topic: Topic) -> Done {
         let begin = match self.state.begun.take() {
-            Some(Unfinished::Subscribing { at }) => at,
+            Some(Unfinished::Subscribing { at, .. }) => at,
             _ => {
                 self.check_subscriptions(topic)?;
                 1
             }
         };
         let end = self.arguments.len().min(begin + NAMES_PER_TURN);
+        // The other nodes send what they publish after this; EXEC does not wait for them.
+        let is_announced = self.host.announce(topic, &self.arguments[begin..end]);
+        if !is_announced && !self.state.is_in_exec {
+            self.state.begun = Some(Unfinished::Subscribing { at: begin, waits: true });
+            return Ok(Flow::Continue);
+        }
         for name in &self.arguments[begin..end] {
             self.host.subscribe(topic, name);
             self.state.is_subscribed = true;
             self.confirm(words(topic)[0], Some(name), topic);
         }
         if end < self.arguments.len() {
-            self.state.begun = Some(Unfinished::Subscribing { at: end });
+            self.state.begun = Some(Unfinished::Subscribing { at: end, waits: false });
         }
         Ok(Flow::Continue)
     }
@@ -107,7 +116,7 @@ impl<H: Host> Call<'_, '_, H> {
     pub(super) fn unsubscribe(&mut self, topic: Topic) -> Done {
         let word = words(topic)[1];
         let begun = match self.state.begun.take() {
-            Some(Unfinished::Subscribing { at }) => Some(at),
+            Some(Unfinished::Subscribing { at, .. }) => Some(at),
             _ => None,
         };
         if self.arguments.len() == 1 {
@@ -119,7 +128,7 @@ impl<H: Host> Call<'_, '_, H> {
                 self.host.unsubscribe(topic, &name);
                 self.confirm(word, Some(&name), topic);
             }
-            self.state.begun = Some(Unfinished::Subscribing { at: 1 });
+            self.state.begun = Some(Unfinished::Subscribing { at: 1, waits: false });
             return Ok(Flow::Continue);
         }
         let begin = begun.unwrap_or(1);
@@ -129,7 +138,7 @@ impl<H: Host> Call<'_, '_, H> {
             self.confirm(word, Some(name), topic);
         }
         if end < self.arguments.len() {
-            self.state.begun = Some(Unfinished::Subscribing { at: end });
+            self.state.begun = Some(Unfinished::Subscribing { at: end, waits: false });
             return Ok(Flow::Continue);
         }
         self.end()

@@ -219,7 +219,11 @@ const OWN_COMMANDS: &[&str] = &[
      skips thousands of keys (between MULTI and EXEC a thousand).",
     "WITHVALUES returns keys and values alternately, and in RESP3 an array of pairs, as `ZRANGE \
      WITHSCORES` does.",
-    "`COMMAND` returns them with the flag `module`, `COMMAND DOCS` and `COMMAND LIST FILTERBY \
+    "`TODANA.SCOPES`, `TODANA.WHEREIS`, `TODANA.NAMES`, `TODANA.GROUPS` and `TODANA.MEMBERS` read \
+     the names and groups of Erlang processes, on any node of a cluster; the selected database has \
+     no influence. Erlang answers them, so they are refused between MULTI and EXEC and in scripts. \
+     [names-and-groups.md](names-and-groups.md#from-other-languages) describes them.",
+    "`COMMAND` returns all these with the flag `module`, `COMMAND DOCS` and `COMMAND LIST FILTERBY \
      MODULE` as commands of the module `todana`.",
 ];
 
@@ -265,6 +269,7 @@ fn title(group: Group) -> &'static str {
         Group::Connection => "Connection",
         Group::Server => "Server",
         Group::Cluster => "Cluster",
+        Group::Names => "Names and groups of processes",
     }
 }
 

@@ -1,6 +1,7 @@
 //! What RESP needs of the server.
 
 use super::operator::Operator;
+use super::question::Questions;
 use super::topic::Channels;
 use super::topology::Cluster;
 use super::tracking_mode::KeyTracking;
@@ -19,6 +20,7 @@ pub trait Host:
     + Figures
     + KeyTracking
     + Operator
+    + Questions
     + SlowLog
     + Splices
     + Work
@@ -37,6 +39,7 @@ impl<H> Host for H where
         + Figures
         + KeyTracking
         + Operator
+        + Questions
         + SlowLog
         + Splices
         + Work

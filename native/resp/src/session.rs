@@ -7,6 +7,7 @@ use super::encoder::Encoder;
 use super::flow::Flow;
 use super::lookup;
 use super::monitor;
+use super::names;
 use super::parser::{Bounds, Parsed, Parser};
 use super::persistence;
 use super::request::Arguments;
@@ -148,13 +149,17 @@ fn next_of<H: Host>(unfinished: &Unfinished, database: usize, host: &H) -> Next 
     match *unfinished {
         Unfinished::Command(_)
         | Unfinished::Listing(_)
-        | Unfinished::Subscribing { .. }
+        | Unfinished::Subscribing { waits: false, .. }
         | Unfinished::Topics(_)
         | Unfinished::Publishing { is_full: false, .. } => Next::Yield,
         Unfinished::Publishing { is_full: true, .. } => Next::Wait { ms: channels::FULL_MS },
+        Unfinished::Subscribing { waits: true, .. } => Next::Wait { ms: channels::ANNOUNCING_MS },
         Unfinished::Saving(_) => Next::Wait { ms: persistence::POLL_MS },
         Unfinished::Waiting { until_ms, pause_ms, .. } => {
             Next::Wait { ms: persistence::wait_ms(until_ms, pause_ms, database, host) }
+        }
+        Unfinished::Asking { until_ms, is_asked } => {
+            Next::Wait { ms: names::wait_ms(until_ms, is_asked, host.now_ms()) }
         }
         Unfinished::Held { until_ms } => {
             Next::Wait { ms: monitor::held_ms(until_ms, host.now_ms()) }

@@ -43,10 +43,11 @@ pub(super) enum Group {
     Connection,
     Server,
     Cluster,
+    Names,
 }
 
 impl Group {
-    pub(super) const ALL: [Group; 10] = [
+    pub(super) const ALL: [Group; 11] = [
         Group::String,
         Group::Bitmap,
         Group::HyperLogLog,
@@ -57,6 +58,7 @@ impl Group {
         Group::Connection,
         Group::Server,
         Group::Cluster,
+        Group::Names,
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -71,6 +73,7 @@ impl Group {
             Group::Connection => "connection",
             Group::Server => "server",
             Group::Cluster => "cluster",
+            Group::Names => "names",
         }
     }
 }

@@ -59,12 +59,16 @@ pub(super) enum Unfinished {
     /// WAIT, until this time in milliseconds since the Unix epoch, or until enough other members
     /// have this entry.
     Waiting { until_ms: u64, index: u64, pause_ms: u64 },
+    /// A question to Erlang, until this time in milliseconds since the Unix epoch, and whether it
+    /// was asked.
+    Asking { until_ms: u64, is_asked: bool },
     /// A request that CLIENT PAUSE holds back until this time in milliseconds since the Unix epoch.
     Held { until_ms: u64 },
     /// A script or a transaction that waits for the turn of its connection.
     Paused,
-    /// SUBSCRIBE and its relatives, from this argument on; UNSUBSCRIBE from everything.
-    Subscribing { at: usize },
+    /// SUBSCRIBE and its relatives, from this argument on; UNSUBSCRIBE from everything. It may wait
+    /// until other nodes know of the next subscriptions.
+    Subscribing { at: usize, waits: bool },
     /// PUBLISH, and whether it waits for subscribers.
     Publishing { begun: Publishing, is_full: bool },
     /// PUBSUB CHANNELS.
@@ -85,6 +89,7 @@ impl Unfinished {
             Unfinished::Topics(listing) => listing.held_bytes(),
             Unfinished::Saving(_)
             | Unfinished::Waiting { .. }
+            | Unfinished::Asking { .. }
             | Unfinished::Held { .. }
             | Unfinished::Paused
             | Unfinished::Subscribing { .. }

@@ -1,10 +1,12 @@
 //! A host of RESP without a server: see [`FakeHost`](todana_protocol::testing::FakeHost).
 
 use super::{
-    COMMANDS, Channels, Cluster, CommandNames, Configuration, ErrorCounts, Hold, KeyTracking,
-    Operator, Published, Publishing, SlowLog, Topic, Topology, Tracking, interpreter,
+    Answer, Asked, COMMANDS, Channels, Cluster, CommandNames, Configuration, ErrorCounts, Hold,
+    KeyTracking, Operator, Page, Published, Publishing, Question, Questions, SlowLog, Topic,
+    Topology, Tracking, interpreter,
 };
-use std::collections::BTreeSet;
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex};
 use todana_command::Databases;
@@ -35,6 +37,14 @@ pub struct RespPart {
     pub tracked: Vec<Vec<u8>>,
     /// How often a message is refused for now before it is published.
     pub refusals: usize,
+    /// The answers to questions, of which each comes when it is looked for the second time.
+    pub answers: BTreeMap<String, Answer>,
+    /// Questions that must be asked again, before one is taken.
+    pub questions_too_many: usize,
+    /// The present question, and how often its answer was looked for.
+    pub question: Option<(String, usize)>,
+    /// How often a client has to wait before all nodes know to what it subscribes.
+    pub announcing: Cell<usize>,
     /// Options.
     pub options: Mutex<Vec<(String, String)>>,
 }
@@ -48,6 +58,11 @@ impl Part for RespPart {
 impl Channels for FakeHost {
     fn subscriptions(&self) -> [usize; 3] {
         Topic::ALL.map(|topic| self.part.subscribed[topic as usize].len())
+    }
+    fn announce(&self, _topic: Topic, _names: &[&[u8]]) -> bool {
+        let left = self.part.announcing.get();
+        self.part.announcing.set(left.saturating_sub(1));
+        left == 0
     }
     fn subscribe(&mut self, topic: Topic, name: &[u8]) {
         self.part.subscribed[topic as usize].insert(name.into());
@@ -130,6 +145,42 @@ impl Operator for FakeHost {
     }
     fn set_monitor(&mut self, is_on: bool) {
         self.part.monitored = is_on.then(Mutex::default);
+    }
+}
+
+impl Questions for FakeHost {
+    fn ask(&mut self, question: &Question<'_>) -> Asked {
+        assert_eq!(self.part.question, None);
+        if self.part.questions_too_many > 0 {
+            self.part.questions_too_many -= 1;
+            return Asked::Later;
+        }
+        let bytes = |bytes: &[u8]| bytes.escape_ascii().to_string();
+        let page = |page: &Page<'_>| format!("{} from {}", page.count, bytes(page.cursor));
+        let text = match question {
+            Question::Scopes => "scopes".into(),
+            Question::WhereIs { scope, name } => format!("{} {}", bytes(scope), bytes(name)),
+            Question::Names { scope, page: of } => format!("{} names {}", bytes(scope), page(of)),
+            Question::Groups { scope, page: of } => format!("{} groups {}", bytes(scope), page(of)),
+            Question::Members { scope, group, page: of } => {
+                format!("{} {} {}", bytes(scope), bytes(group), page(of))
+            }
+        };
+        if self.part.answers.is_empty() {
+            return Asked::InVain;
+        }
+        self.part.question = Some((text, 0));
+        Asked::Yes
+    }
+    fn take_answer(&mut self) -> Option<Answer> {
+        let (text, looks) = self.part.question.as_mut()?;
+        *looks += 1;
+        let answer = self.part.answers.get(text).filter(|_| *looks > 1)?.clone();
+        self.part.question = None;
+        Some(answer)
+    }
+    fn forget_question(&mut self) {
+        self.part.question = None;
     }
 }
 

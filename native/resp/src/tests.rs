@@ -8,6 +8,7 @@ mod connection;
 mod key_positions;
 mod limits;
 mod members;
+mod names;
 mod persistence;
 mod range;
 mod scripts;

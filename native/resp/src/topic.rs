@@ -50,6 +50,10 @@ pub enum Published {
 pub trait Channels {
     /// The number of subscriptions of this client, by [`Topic`].
     fn subscriptions(&self) -> [usize; 3];
+    /// This client is about to subscribe to these names. Returns whether all nodes of the cluster
+    /// know it, so that it receives what they publish after that; if not, call again a little
+    /// later.
+    fn announce(&self, topic: Topic, names: &[&[u8]]) -> bool;
     /// Subscribes this client. The session has checked the length of the name and the number of
     /// subscriptions.
     fn subscribe(&mut self, topic: Topic, name: &[u8]);

@@ -23,6 +23,7 @@
 //! memory of their client. A client that leaves is removed from the registry in slices.
 
 use crate::frame::Frame;
+use crate::keeper::Keeper;
 use crate::place::Place;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
@@ -44,9 +45,11 @@ const SUBSCRIPTION_BYTES: usize = 256;
 const PATTERN_BYTES: usize = size_of::<Glob>() + 16;
 
 /// The registry.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Channels {
     registry: RwLock<Registry>,
+    /// Learns which names have subscribers.
+    keeper: Option<Arc<dyn Keeper>>,
     /// The number of the last message.
     published: AtomicU64,
     /// Clients with subscriptions.
@@ -123,7 +126,30 @@ impl Push {
     }
 }
 
+impl Drop for Channels {
+    fn drop(&mut self) {
+        let registry = self.registry.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let Some(keeper) = &self.keeper else { return };
+        for topic in Topic::ALL {
+            let names = registry.topics[topic as usize].keys();
+            names.for_each(|name| keeper.end_topic(topic, name));
+        }
+    }
+}
+
 impl Channels {
+    /// Without subscribers.
+    pub(crate) fn new(keeper: Option<Arc<dyn Keeper>>) -> Channels {
+        Channels {
+            registry: RwLock::default(),
+            keeper,
+            published: AtomicU64::new(0),
+            clients: AtomicUsize::new(0),
+            leaving: AtomicUsize::new(0),
+            dropped: AtomicU64::new(0),
+        }
+    }
+
     fn read(&self) -> RwLockReadGuard<'_, Registry> {
         self.registry.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -137,7 +163,11 @@ impl Channels {
         let mut registry = self.write();
         let names = &mut registry.topics[topic as usize];
         let known = names.get_key_value(name).map(|(name, _)| name.clone());
-        let name = known.unwrap_or_else(|| name.into());
+        let name = known.unwrap_or_else(|| {
+            let name: Arc<[u8]> = name.into();
+            self.keeper.iter().for_each(|keeper| keeper.begin_topic(topic, &name));
+            name
+        });
         let subscribers = names.entry(name.clone()).or_insert_with(|| Subscribers {
             glob: (topic == Topic::Pattern).then(|| Box::new(Glob::new(name.clone()))),
             list: Vec::new(),
@@ -161,6 +191,9 @@ impl Channels {
         }
         if subscribers.list.is_empty() {
             names.remove(name);
+            if let Some(keeper) = &self.keeper {
+                keeper.end_topic(topic, name);
+            }
         } else if subscribers.list.capacity() > 4 * subscribers.list.len() {
             subscribers.list.shrink_to_fit();
         }

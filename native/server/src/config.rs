@@ -1,6 +1,7 @@
 //! The configuration of a server.
 
 use crate::keeper::Keeper;
+use crate::responder::Responder;
 use crate::tuning::Tuning;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -35,6 +36,8 @@ todana_protocol::options! {
         databases: Arc<Databases> = databases_within(&budget);
         /// The keeper of the log of durable databases, if there are any.
         keeper: Option<Arc<dyn Keeper>> = None;
+        /// The part of the node that has questions about names and groups answered.
+        responder: Option<Arc<dyn Responder>> = None;
         /// The groups of the durable databases; `None` if there are none.
         homes: Option<Homes> = None;
         /// The addresses to listen on, with what they offer. Port 0 selects any free port.

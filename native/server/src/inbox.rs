@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use todana_group::Outcome;
 use todana_protocol::Service;
+use todana_resp::Answer;
 
 /// A message to a loop.
 #[derive(Debug)]
@@ -34,6 +35,9 @@ pub(crate) enum Message {
     /// The outcome of the commit with this ticket; resume the connection of `index` if it still
     /// waits for it.
     Commit { index: usize, ticket: u64, outcome: Outcome },
+    /// The answer to the question of this number; resume the connection of `index` if it still
+    /// waits for it.
+    Answer { index: usize, number: u64, answer: Box<Answer> },
     /// Deliver this message to its subscribers on this loop.
     Push(Arc<Push>),
     /// Deliver this invalidation to the clients on this loop that have read the key.

@@ -20,6 +20,21 @@ pub trait Keeper: Debug + Send + Sync {
     fn publish(&self, topic: Topic, channel: &[u8], message: &[u8]) {
         let _ = (topic, channel, message);
     }
+    /// A client is about to subscribe to these names. Returns whether all other nodes of the
+    /// cluster know it; if not, the client asks again a little later. Some time after the first
+    /// question, the answer is yes.
+    fn announce(&self, topic: Topic, names: &[&[u8]]) -> bool {
+        let _ = (topic, names);
+        true
+    }
+    /// A name has its first subscriber on a server.
+    fn begin_topic(&self, topic: Topic, name: &Arc<[u8]>) {
+        let _ = (topic, name);
+    }
+    /// The last subscriber of a name on a server has left.
+    fn end_topic(&self, topic: Topic, name: &[u8]) {
+        let _ = (topic, name);
+    }
     /// The number of messages that did not reach another node.
     fn dropped_messages(&self) -> u64 {
         0

@@ -2,6 +2,7 @@
 
 use crate::channels::{Channels, Subscriptions};
 use crate::invalidations::tracker;
+use crate::keeper::Keeper;
 use crate::notices::Notices;
 use crate::operator::Operator;
 use crate::place::Place;
@@ -29,9 +30,13 @@ pub(crate) struct Listeners {
 }
 
 impl Listeners {
-    pub(crate) fn new(watching: Watching, homes: Option<Homes>) -> Listeners {
+    pub(crate) fn new(
+        watching: Watching,
+        homes: Option<Homes>,
+        keeper: Option<Arc<dyn Keeper>>,
+    ) -> Listeners {
         Listeners {
-            channels: Channels::default(),
+            channels: Channels::new(keeper),
             tracking: TrackingTable::default(),
             notices: Notices::default(),
             watching,

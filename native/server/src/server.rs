@@ -14,6 +14,7 @@ use crate::memory::{self, ProcessUsage};
 use crate::node_log;
 use crate::password::Secret;
 use crate::poller::{self, Poller};
+use crate::questions::Questions;
 use crate::sending;
 use crate::shared::{LoopPart, Shared};
 use crate::start_error::StartError;
@@ -29,7 +30,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use todana_group::Follow;
 use todana_protocol::{CommandStats, ProtocolName, ServerInfo, Service, Watching};
-use todana_resp::Topic;
+use todana_resp::{Answer, Topic};
 
 /// With `select`, the number of descriptors that the process needs for other purposes than
 /// connections.
@@ -75,9 +76,11 @@ impl Server {
             connections_ceiling: ceiling,
             clients: Default::default(),
             waiters: Default::default(),
+            questions: Questions::new(wall_ms()),
             listeners: Listeners::new(
                 Watching::new(config.databases.clone(), sending::observers(myself.clone())),
                 config.homes.clone(),
+                config.keeper.clone(),
             ),
             loops: parts,
             balance: Balance::new(is_by_load(&config)),
@@ -122,6 +125,16 @@ impl Server {
 
     fn threads(&self) -> std::sync::MutexGuard<'_, Vec<JoinHandle<()>>> {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers the question of this number, if its client still waits.
+    pub fn answer(&self, number: u64, answer: Answer) {
+        self.shared.answer(number, answer);
+    }
+
+    /// Answers all questions with an error: nobody else will.
+    pub fn fail_questions(&self, text: &str) {
+        self.shared.fail_questions(text);
     }
 
     /// The bound addresses, in the order of `Config::listeners`.

@@ -10,6 +10,8 @@ use crate::listening::Listeners;
 use crate::memory::ProcessUsage;
 use crate::options;
 use crate::password::Secret;
+use crate::place::Place;
+use crate::questions::Questions;
 use crate::slow_log::SlowLog;
 use crate::statistics::{LoopStatistics, Totals, counts_since};
 use crate::waiters::Waiters;
@@ -22,6 +24,7 @@ use std::sync::{Mutex, PoisonError};
 use todana_command::DATABASES;
 use todana_memcached::Prefixes;
 use todana_protocol::{ProtocolName, ServerInfo, Service};
+use todana_resp::Answer;
 use todana_table::Counts;
 
 /// Redis' name of the password, which is no option of the start: that names a file.
@@ -36,6 +39,7 @@ pub(crate) struct Shared {
     pub(crate) connections_ceiling: usize,
     pub(crate) clients: Clients,
     pub(crate) waiters: Waiters,
+    pub(crate) questions: Questions,
     pub(crate) listeners: Listeners,
     pub(crate) loops: Vec<LoopPart>,
     pub(crate) balance: Balance,
@@ -164,6 +168,21 @@ impl Shared {
         place.client.killed.store(true, Relaxed);
         self.loops[place.event_loop].inbox.send(Message::Kill { index: place.index, id });
         true
+    }
+
+    /// Sends an answer to the loop of the connection that has asked.
+    pub(crate) fn answer(&self, number: u64, answer: Answer) {
+        if let Some(Place { event_loop, index }) = self.questions.end(number) {
+            let answer = Box::new(answer);
+            self.loops[event_loop].inbox.send(Message::Answer { index, number, answer });
+        }
+    }
+
+    /// Answers all questions with an error.
+    pub(crate) fn fail_questions(&self, text: &str) {
+        for number in self.questions.numbers() {
+            self.answer(number, Answer::Failure(text.to_owned()));
+        }
     }
 
     /// Has this loop go on with its long work.

@@ -1,7 +1,8 @@
 //! Messages to channels that go to the other nodes of a cluster, and those that come from them.
 //!
 //! Publishers append to a bounded queue and do not wait. One process outside this crate is woken
-//! once for all of them, takes them in bundles and sends each bundle to the other members.
+//! once for all of them, takes them in bundles and sends each node the messages that it wants
+//! ([`selection`](crate::selection)).
 //!
 //! ```text
 //! 0   topic: 0 channel, 2 sharded channel      9 bytes, the channel and the message, repeated
@@ -81,7 +82,7 @@ impl SpreadQueue {
         else {
             return false;
         };
-        let bytes = HEADER_BYTES + channel.len() + message.len();
+        let bytes = message_bytes(channel, message);
         let mut queue = self.lock();
         if queue.bytes + bytes > WAITING_BYTES_MAX && queue.bytes > 0 {
             self.dropped.fetch_add(1, Relaxed);
@@ -132,6 +133,11 @@ impl Default for SpreadQueue {
     fn default() -> SpreadQueue {
         SpreadQueue::new()
     }
+}
+
+/// The length of a message in a bundle.
+pub(crate) fn message_bytes(channel: &[u8], message: &[u8]) -> usize {
+    HEADER_BYTES + channel.len() + message.len()
 }
 
 /// The messages of a bundle, up to the first that is not well formed.

@@ -12,7 +12,7 @@ import (
 //	call return outcome level part steps
 //
 // for example `0 5 done log 1.c0 incr:17=17`. The client, connection and node
-// follow as `@client/node`; steps are separated by commas.
+// follow as `@client/node`, perhaps with `/memory`; steps are separated by commas.
 func parse(t *testing.T, text string) []Operation {
 	t.Helper()
 	var found []Operation
@@ -46,7 +46,7 @@ func parse(t *testing.T, text string) []Operation {
 			o.Steps = append(o.Steps, step)
 		}
 		o.Connection, o.WrongClock = strings.CutSuffix(words[6], "!")
-		fmt.Sscanf(o.Connection, "@%d/%d", &o.Client, &o.Node)
+		fmt.Sscanf(o.Connection, "@%d/%d/%d", &o.Client, &o.Node, &o.Memory)
 		found = append(found, o)
 	}
 	return found
@@ -64,6 +64,10 @@ var allowed = map[string]string{
 		0 9 done log 1.c0 incr:5=8 @1/1
 		0 9 done log 1.c0 incr:3=3 @2/2
 		10 11 done linear 1.c0 get=8 @3/3`,
+	"a guest that starts anew has forgotten": `
+		0 1 done log 1.c0 incr:5=5 @1/1
+		2 3 done local 1.c0 get=5 @2/6/1
+		4 5 done local 1.c0 get=- @3/6/2`,
 	"an unknown write takes effect late": `
 		0 0 unknown log 1.c0 incr:5 @1/1
 		1 2 done linear 1.c0 get=- @2/2
@@ -165,6 +169,10 @@ var forbidden = map[string][2]string{
 		0 1 done log 1.c0 incr:5=5 @1/1
 		2 3 done local 1.c0 get=5 @2/2
 		4 5 done local 1.c0 get=- @3/2`},
+	"a guest goes back": {"a node went back", `
+		0 1 done log 1.c0 incr:5=5 @1/1
+		2 3 done local 1.c0 get=5 @2/6/1
+		4 5 done local 1.c0 get=- @3/6/1`},
 	"a bounded read is too old": {"a bounded read is too old", `
 		0 1 done log 1.c0 incr:5=5 @1/1
 		1002 1003 done bounded 1.c0 get=- @2/2`},

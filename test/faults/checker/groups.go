@@ -151,10 +151,13 @@ func counted(known processes, now int64, members map[string]member, o Operation)
 }
 
 // groupReads checks reads that have no place in the order, by what is certain
-// of each process: a member that has joined, and has not left, is there.
+// of each process: a member that has joined, and has not left, is there, and
+// one that has left is not.
 func groupReads(known processes, operations []Operation, boundNs int64) []string {
 	var complaints []string
 	begun, joins, leaves := map[string][]int64{}, map[string][]Operation{}, map[string]int64{}
+	// Of a leave of several processes, nobody knows which had joined.
+	ends := map[string][]int64{}
 	for _, o := range operations {
 		step := o.Steps[0]
 		if o.Outcome == "failed" || o.IsRead() {
@@ -170,6 +173,9 @@ func groupReads(known processes, operations []Operation, boundNs int64) []string
 			case "leave":
 				if call, is := leaves[label]; !is || o.Call < call {
 					leaves[label] = o.Call
+				}
+				if o.Outcome == "done" && *step.Saw == "ok" && step.With == label {
+					ends[label] = append(ends[label], o.Return)
 				}
 			}
 		}
@@ -190,9 +196,19 @@ func groupReads(known processes, operations []Operation, boundNs int64) []string
 					most++
 				}
 			}
+			left := 0
+			for _, end := range ends[label] {
+				if end < o.Call-age(o, boundNs) {
+					left++
+				}
+			}
 			// After a loss, the member of before may still be there for a while.
-			if count > most && known[label].Lost > o.Return {
+			switch {
+			case known[label].Lost <= o.Return:
+			case count > most:
 				complain("it has not joined so often", label)
+			case count > most-left:
+				complain("it had left", label)
 			}
 		}
 		for label, all := range joins {

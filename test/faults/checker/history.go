@@ -27,6 +27,7 @@ type Operation struct {
 	Connection string          `json:"connection"`
 	Door       string          `json:"door"`
 	Node       int             `json:"node"`
+	Memory     int             `json:"memory"`
 	Part       string          `json:"part"`
 	Call       int64           `json:"call"`
 	Return     int64           `json:"return"`
@@ -54,6 +55,11 @@ func (o Operation) IsRead() bool {
 // promise as much.
 func (o Operation) IsOrdered() bool {
 	return o.Level == "log" || o.Level == "linear"
+}
+
+// memory is a node, and its start if it forgets what its clients have seen.
+func (o Operation) memory() [2]int {
+	return [2]int{o.Node, o.Memory}
 }
 
 // Kind is the letter of a part's name that says how its keys are used.

@@ -197,6 +197,8 @@ func nameReads(known processes, operations []Operation, boundNs int64) []string 
 	taken := map[string]int64{}
 	anyone := int64(math.MaxInt64)
 	byToken := map[string]string{}
+	// The tokens of processes, and when one of a later process was known.
+	tokens, granted := map[string]int64{}, []moment(nil)
 	for _, o := range operations {
 		step := o.Steps[0]
 		if o.Outcome == "failed" {
@@ -210,19 +212,29 @@ func nameReads(known processes, operations []Operation, boundNs int64) []string 
 			if o.Outcome == "done" && *step.Saw != "no" {
 				got[step.With] = o
 				byToken[*step.Saw] = step.With
+				if number, isNumber := token(step); isNumber {
+					tokens[step.With] = number
+					granted = append(granted, moment{o.Return, number, o})
+				}
 			}
 		case "unregister_any":
 			anyone = earlier(anyone, o.Call)
 		}
 	}
+	// When it certainly had been.
+	freed := map[string]int64{}
 	for _, o := range operations {
 		step := o.Steps[0]
 		if label, is := byToken[tokenOf(step)]; is && o.Outcome != "failed" && (step.Do == "unregister" || step.Do == "move") {
 			if call, is := taken[label]; !is || o.Call < call {
 				taken[label] = o.Call
 			}
+			if o.Outcome == "done" && *step.Saw != "no" {
+				freed[label] = o.Return
+			}
 		}
 	}
+	later := newKnown(granted)
 	for _, o := range answeredReads(operations) {
 		step := o.Steps[0]
 		complain := func(rule string, label string) {
@@ -234,6 +246,16 @@ func nameReads(known processes, operations []Operation, boundNs int64) []string 
 			}
 			if process := known[label]; process.Home == o.Node && process.hasEnded(o.Call) {
 				complain("a process that had ended was found at its own node", label)
+			}
+			// One that has got its name again has a token that nobody knows.
+			number, isKnown := tokens[label]
+			if process := known[label]; !isKnown || process.Again && process.Lost <= o.Return {
+				continue
+			}
+			since := o.Call - age(o, boundNs)
+			end, isFreed := freed[label]
+			if next, is := later.before(since); is && next.value > number || isFreed && end < since {
+				complain("it had given the name up", label)
 			}
 		}
 		if strings.HasPrefix(*step.Saw, Absent) {

@@ -115,7 +115,16 @@ var allowedNames = map[string]string{
 	"reads that are a little old": two + `
 		0 1 done log 1.n0 register:a=5 @1/1
 		900 901 done bounded 1.n0 lookup=- @2/2
-		1900 1901 done copied 1.n0 owner=a @2/2`,
+		1900 1901 done copied 1.n0 owner=a @2/2
+		1902 1903 done log 1.n0 unregister:5=ok @1/1
+		1904 1905 done log 1.n0 register:b=6 @2/2
+		3902 3903 done copied 1.n0 owner=a @1/1`,
+	"an owner that has its name again is found by its process": `
+		process a 1 50 - 50 again
+		process b 2 90 90 -
+		0 1 done log 1.n0 register:a=5 @1/1
+		60 61 done log 1.n0 register:b=6 @2/2
+		2100 2101 done copied 1.n0 owner=a @2/2`,
 	"members come and go": two + `
 		0 1 done log 1.m0 join:a=ok @1/1
 		2 3 done log 1.m0 join:a=ok @1/1
@@ -139,7 +148,14 @@ var allowedNames = map[string]string{
 		62 63 done linear 1.m0 members=a @2/2`,
 	"an old read of a group": two + `
 		0 1 done log 1.m0 join:a=ok @1/1
-		1900 1901 done copied 1.m0 members=- @2/2`,
+		1900 1901 done copied 1.m0 members=- @2/2
+		1902 1903 done log 1.m0 leave:a=ok @1/1
+		3902 3903 done copied 1.m0 members=a @2/2`,
+	"a member that had joined twice": two + `
+		0 1 done log 1.m0 join:a=ok @1/1
+		2 3 done log 1.m0 join:a=ok @1/1
+		4 5 done log 1.m0 leave:a=ok @1/1
+		2100 2101 done copied 1.m0 members=a @2/2`,
 }
 
 // Each of these shows a fault, in the words of the rule that it breaks.
@@ -195,6 +211,16 @@ var forbiddenNames = map[string][2]string{
 		2 3 done log 1.n0 unregister:5=ok @1/1
 		4 5 done log 1.n0 register:b=6 @2/2
 		1100 1101 done bounded 1.n0 lookup=a+5 @3/3`},
+	"a copy of a name that was freed": {"given the name up", two + `
+		0 1 done log 1.n0 register:a=5 @1/1
+		2 3 done log 1.n0 unregister:5=ok @1/1
+		2004 2005 done copied 1.n0 owner=a @2/2`},
+	"a copy of a name that another process has": {"given the name up", `
+		process a 1 2 2 -
+		process b 2 - - -
+		0 1 done log 1.n0 register:a=5 @1/1
+		4 5 done log 1.n0 register:b=6 @2/2
+		2006 2007 done copied 1.n0 owner=a @3/3`},
 	"a node that goes back": {"a node went back", two + `
 		0 1 done log 1.n0 register:a=5 @1/1
 		2 3 done log 1.n0 unregister:5=ok @1/1
@@ -213,6 +239,10 @@ var forbiddenNames = map[string][2]string{
 	"a join that is lost, in old reads": {"a join was lost", two + `
 		0 1 done log 1.m0 join:a=ok @1/1
 		2100 2101 done copied 1.m0 members=- @2/2`},
+	"a copy of a member that had left": {"it had left", two + `
+		0 1 done log 1.m0 join:a=ok @1/1
+		2 3 done log 1.m0 leave:a=ok @1/1
+		2004 2005 done copied 1.m0 members=a @2/2`},
 	"half of a join that is complete": {"no order", two + `
 		0 1 done log 1.m0 join:a+b=ok @1/1
 		2 3 done linear 1.m0 members=a @2/2`},

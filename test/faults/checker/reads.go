@@ -58,12 +58,13 @@ func newKnown(moments []moment) known {
 }
 
 // Sessions checks what reads promise that are in no order with the writes: a
-// connection sees its own writes and goes never back, nor does a node; and a
-// `bounded` read sees all that was confirmed a while before.
+// connection sees its own writes and goes never back, nor does a node as long
+// as it remembers; and a `bounded` read sees all that was confirmed a while
+// before.
 func Sessions(part []Operation, boundNs int64) []string {
 	var complaints []string
 	var written []moment
-	byConnection, byNode := map[string][]moment{}, map[int][]moment{}
+	byConnection, byNode := map[string][]moment{}, map[[2]int][]moment{}
 	for _, o := range part {
 		if o.Outcome != "done" || len(o.Steps) != 1 {
 			continue
@@ -74,17 +75,17 @@ func Sessions(part []Operation, boundNs int64) []string {
 		}
 		now := moment{o.Return, value, o}
 		byConnection[o.Connection] = append(byConnection[o.Connection], now)
-		byNode[o.Node] = append(byNode[o.Node], now)
+		byNode[o.memory()] = append(byNode[o.memory()], now)
 		if !o.IsRead() {
 			written = append(written, now)
 		}
 	}
-	connections, nodes, confirmed := map[string]known{}, map[int]known{}, newKnown(written)
+	connections, nodes, confirmed := map[string]known{}, map[[2]int]known{}, newKnown(written)
 	for name, moments := range byConnection {
 		connections[name] = newKnown(moments)
 	}
-	for number, moments := range byNode {
-		nodes[number] = newKnown(moments)
+	for memory, moments := range byNode {
+		nodes[memory] = newKnown(moments)
 	}
 	for _, o := range part {
 		if o.Outcome != "done" || !o.IsRead() || len(o.Steps) != 1 {
@@ -103,7 +104,7 @@ func Sessions(part []Operation, boundNs int64) []string {
 		if earlier, ok := connections[o.Connection].before(o.Call); ok && earlier.value > value {
 			complain("a connection went back", earlier)
 		}
-		if earlier, ok := nodes[o.Node].before(o.Call); ok && earlier.value > value {
+		if earlier, ok := nodes[o.memory()].before(o.Call); ok && earlier.value > value {
 			complain("a node went back", earlier)
 		}
 		if o.Level == "bounded" {
@@ -165,21 +166,21 @@ func Expiry(part []Operation) []string {
 		}
 	}
 	isThere := func(o Operation) bool { return *o.Steps[0].Saw != Absent }
-	seen, gone := map[int]int64{}, map[int]int64{}
+	seen, gone := map[[2]int]int64{}, map[[2]int]int64{}
 	for _, o := range reads {
-		if first, ok := seen[o.Node]; isThere(o) && (!ok || o.Return < first) {
-			seen[o.Node] = o.Return
+		if first, ok := seen[o.memory()]; isThere(o) && (!ok || o.Return < first) {
+			seen[o.memory()] = o.Return
 		}
 	}
 	for _, o := range reads {
-		if first, ok := seen[o.Node]; !isThere(o) && ok && first < o.Call {
-			if since, ok := gone[o.Node]; !ok || o.Return < since {
-				gone[o.Node] = o.Return
+		if first, ok := seen[o.memory()]; !isThere(o) && ok && first < o.Call {
+			if since, ok := gone[o.memory()]; !ok || o.Return < since {
+				gone[o.memory()] = o.Return
 			}
 		}
 	}
 	for _, o := range reads {
-		if since, ok := gone[o.Node]; isThere(o) && ok && since < o.Call {
+		if since, ok := gone[o.memory()]; isThere(o) && ok && since < o.Call {
 			complaints = append(complaints, fmt.Sprintf("a record came back: (%s)", describe(o)))
 		}
 	}

@@ -22,6 +22,7 @@ mod channels;
 mod cluster;
 mod connection;
 mod keys;
+mod names;
 mod scripts;
 mod server;
 mod sketches;
@@ -36,7 +37,7 @@ macro_rules! each_command {
     ($with:ident) => {
         $crate::table::chain! {
             [] strings bits sketches keys transactions scripts channels connection server cluster
-            $with
+            names $with
         }
     };
 }
@@ -50,7 +51,7 @@ macro_rules! chain {
 }
 pub(super) use {
     bits::bits, channels::channels, cluster::cluster, connection::connection, keys::keys,
-    scripts::scripts, server::server, sketches::sketches, strings::strings,
+    names::names, scripts::scripts, server::server, sketches::sketches, strings::strings,
     transactions::transactions,
 };
 pub(super) use {chain, each_command};

@@ -1,5 +1,8 @@
 use super::*;
 use crate::Topic;
+use todana_protocol::{Advance, Budget, Next};
+
+const BUDGET: Budget = Budget { requests_max: 128, output_bytes_max: 1 << 16 };
 
 #[test]
 fn subscriptions_are_confirmed_with_their_number() {
@@ -138,6 +141,30 @@ fn messages_are_published_once_even_in_exec() {
     let expected: [(Topic, &[u8]); 3] =
         [(Topic::Channel, b"first"), (Topic::Channel, b"second"), (Topic::Shard, b"third")];
     assert_eq!(published, expected);
+}
+
+#[test]
+fn a_subscription_waits_until_all_nodes_know_of_it() {
+    let (mut host, mut session) = (host(), RespSession::default());
+    host.part.announcing.set(2);
+    let (input, mut out) = (b"SUBSCRIBE news\r\n", Vec::new());
+    for _ in 0..2 {
+        let progress = session.advance(input, &mut out, &mut host, BUDGET);
+        assert_eq!((progress.consumed, progress.next), (0, Next::Wait { ms: 1 }));
+        assert!(out.is_empty() && host.part.subscribed[0].is_empty());
+    }
+    let progress = session.advance(input, &mut out, &mut host, BUDGET);
+    assert_eq!(progress.consumed, input.len());
+    assert_eq!(out, b"*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n");
+    // A transaction does not wait.
+    assert_eq!(ask(&mut session, &mut host, "RESET"), "+RESET");
+    host.part.announcing.set(1);
+    for (request, replies) in
+        [("MULTI", "+OK"), ("SUBSCRIBE news", "+QUEUED"), ("EXEC", "*1 *3 $9 subscribe $4 news :1")]
+    {
+        assert_eq!(ask(&mut session, &mut host, request), replies, "{request}");
+    }
+    assert_eq!(host.part.announcing.get(), 0);
 }
 
 #[test]

@@ -325,7 +325,8 @@ fn ranges_are_reported_as_commands_of_a_module() {
     script(
         r#"
         > COMMAND LIST FILTERBY MODULE todana
-        *5 $5 range $6 prefix $11 todana.read $12 todana.index $12 todana.after
+        *10 $5 range $6 prefix $11 todana.read $12 todana.index $12 todana.after
+        $13 todana.groups $14 todana.members $12 todana.names $13 todana.scopes $14 todana.whereis
         > COMMAND GETKEYS RANGE a b
         -ERR The command has no key arguments
         > COMMAND INFO prefix

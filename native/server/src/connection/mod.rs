@@ -19,9 +19,10 @@ use crate::balance::Activity;
 use crate::clock::{Clock, Moment};
 use crate::commits::{Commit, Round};
 use crate::door::{self, Door, Refusal};
-use crate::host::{Resumed, TurnHost};
+use crate::host::{Kept, Resumed, TurnHost};
 use crate::listening::Listening;
 use crate::poller::{Interest, Ready};
+use crate::questions::Asking;
 use crate::shared::Shared;
 use crate::statistics::LoopStatistics;
 use crate::waiters::{Place, Wait};
@@ -36,6 +37,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use todana_command::cause::{self, Writer};
 use todana_group::Outcome;
 use todana_protocol::{Budget, Client, Next, ProtocolName};
+use todana_resp::Answer;
 
 /// Size of a loop's input buffer: the most that one turn receives of small requests.
 pub(crate) const INPUT_BYTES: usize = 64 << 10;
@@ -124,6 +126,8 @@ pub(crate) struct Connection<D> {
     end_seen_at_ns: Option<u64>,
     /// The signal that the session waits for.
     wait: Option<Wait>,
+    /// The question that the session has asked.
+    asking: Asking,
     /// What the client listens to.
     pub(crate) listening: Listening,
     /// Messages for the client that arrived in the middle of a reply.
@@ -166,6 +170,7 @@ impl<D: Door> Connection<D> {
             asleep: Asleep::ForSignal,
             end_seen_at_ns: None,
             wait: None,
+            asking: Asking::default(),
             listening: Listening::default(),
             pushes: Outgoing::default(),
             is_touched: false,
@@ -310,7 +315,12 @@ impl<D: Door> Connection<D> {
             false => Resumed::default(),
         };
         let input = if in_loop_buffer { &turn.input[..] } else { &self.input[self.input_start..] };
-        let kept = (&mut self.wait, &mut self.commit.commits, &mut self.listening);
+        let kept = Kept {
+            wait: &mut self.wait,
+            asking: &mut self.asking,
+            commits: &mut self.commit.commits,
+            listening: &mut self.listening,
+        };
         let own = (clock, &mut *turn.work);
         let mut host = TurnHost::begin(shared, statistics, own, &self.client, place, kept, now);
         host.set_commit(resumed, self.commit.taken_ns);
@@ -416,6 +426,11 @@ impl<D: Door> Connection<D> {
     /// Whether the session waits for the outcome of this ticket.
     pub(crate) fn awaits(&self, ticket: u64) -> bool {
         self.commit.awaits(ticket)
+    }
+
+    /// Takes an answer. False if the session does not wait for it.
+    pub(crate) fn take_answer(&mut self, number: u64, answer: Answer) -> bool {
+        self.asking.take(number, answer)
     }
 
     /// Takes the outcome of a commit. False if the connection does not wait for it.

@@ -3,6 +3,7 @@
 use super::Connection;
 use crate::door::Door;
 use crate::poller::Interest;
+use crate::questions::Asking;
 
 impl<D: Door> Connection<D> {
     /// Whether it can move to another loop now: it is between two requests, its loop keeps nothing
@@ -19,6 +20,7 @@ impl<D: Door> Connection<D> {
             && self.listening.is_silent()
             && self.wakes_at_ns.is_none()
             && self.wait.is_none()
+            && self.asking == Asking::Nothing
             && self.commit.can_move()
             && !self.session.is_mid_reply()
             && self.wanted == 0

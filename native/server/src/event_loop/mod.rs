@@ -478,6 +478,12 @@ impl<D: Door> EventLoop<D> {
                         self.resume(index);
                     }
                 }
+                Message::Answer { index, number, answer } => {
+                    let connection = self.connections.get_mut(index);
+                    if connection.is_some_and(|it| it.take_answer(number, *answer)) {
+                        self.resume(index);
+                    }
+                }
                 Message::Commit { index, ticket, outcome } => {
                     let connection = self.connections.get_mut(index);
                     if connection.is_some_and(|it| it.take_outcome(ticket, outcome)) {

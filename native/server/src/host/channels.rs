@@ -12,6 +12,10 @@ impl todana_resp::Channels for TurnHost<'_> {
         self.listening.subscriptions.counts()
     }
 
+    fn announce(&self, topic: Topic, names: &[&[u8]]) -> bool {
+        self.shared.config.keeper.as_ref().is_none_or(|keeper| keeper.announce(topic, names))
+    }
+
     fn subscribe(&mut self, topic: Topic, name: &[u8]) {
         self.listening.subscriptions.subscribe(
             &self.shared.listeners.channels,

@@ -6,11 +6,13 @@
 mod channels;
 mod clients;
 mod log;
+mod questions;
 mod statistics;
 
 use crate::Config;
 use crate::clock::{Clock, Moment};
 use crate::listening::Listening;
+use crate::questions::Asking;
 use crate::shared::Shared;
 use crate::statistics::{LoopStatistics, index};
 use crate::waiters::{Place, Wait};
@@ -32,6 +34,14 @@ pub(crate) struct Resumed {
     pub(crate) now_ms: u64,
 }
 
+/// What a connection keeps from turn to turn for its session.
+pub(crate) struct Kept<'a> {
+    pub(crate) wait: &'a mut Option<Wait>,
+    pub(crate) asking: &'a mut Asking,
+    pub(crate) commits: &'a mut Commits,
+    pub(crate) listening: &'a mut Listening,
+}
+
 /// The server during one turn of one connection.
 pub(crate) struct TurnHost<'a> {
     shared: &'a Shared,
@@ -43,6 +53,8 @@ pub(crate) struct TurnHost<'a> {
     place: Place,
     /// The client's wait, which its connection keeps.
     wait: &'a mut Option<Wait>,
+    /// The client's question, which its connection keeps.
+    asking: &'a mut Asking,
     /// What the client has in the log, which its connection keeps.
     commits: &'a mut Commits,
     /// What the client listens to, which its connection keeps.
@@ -84,10 +96,11 @@ impl<'a> TurnHost<'a> {
         (clock, work): (&'a Clock, &'a mut Work),
         client: &'a Arc<Client>,
         place: Place,
-        (wait, commits, listening): (&'a mut Option<Wait>, &'a mut Commits, &'a mut Listening),
+        kept: Kept<'a>,
         now: Moment,
     ) -> TurnHost<'a> {
         let now_ms = now.wall_ms();
+        let Kept { wait, asking, commits, listening } = kept;
         TurnHost {
             shared,
             statistics,
@@ -96,6 +109,7 @@ impl<'a> TurnHost<'a> {
             client,
             place,
             wait,
+            asking,
             may_wait: true,
             clock_ms: 0,
             log_ms: now_ms,

@@ -7,6 +7,7 @@ mod clients_memory;
 mod commits;
 mod limits;
 mod moving;
+mod questions;
 pub(crate) mod scripted;
 mod stopping;
 mod traffic;

@@ -1,0 +1,515 @@
+//! Which messages to channels this node wants from the other nodes of a cluster.
+//!
+//! An *item* is a channel or a pattern that somebody subscribes to. The subscribers of this node
+//! and, at a member, its guests *hold* items. Each change is announced to the nodes that send
+//! messages here; a process outside this crate carries the announcements, and reports which of
+//! them all others know. A client subscribes to an item after that, so that it receives what is
+//! published after the reply.
+//!
+//! An item that nobody holds any more stays announced for [`UNHELD_MS`], because clients often
+//! subscribe to a channel again. If there are more than [`ITEMS_MAX`], the node wants everything.
+//!
+//! # Announcements
+//!
+//! Announcements have consecutive numbers. One is *full*, or has what changed since the one before.
+//! The numbers are the only fields that are integers of Erlang; the items are these bytes:
+//!
+//! ```text
+//! 0   0 channel, 1 pattern, 2 everything; 128 more: nobody wants it any more
+//! 1   of a channel: a hash of its topic and its name, 8 bytes
+//!     of a pattern: its length, 2 bytes, and the pattern
+//! ```
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use todana_resp::Topic;
+
+/// A client does not wait longer until the other nodes know what it subscribes to.
+const ANNOUNCE_MS_MAX: u64 = 1_500;
+/// An item stays announced for this time after the last subscriber has left.
+const UNHELD_MS: u64 = 10_000;
+/// Maximum number of items that are announced.
+const ITEMS_MAX: usize = 16_384;
+/// Maximum number of patterns among them. Each message is compared with all.
+const PATTERNS_MAX: usize = 256;
+
+const CHANNEL: u8 = 0;
+const PATTERN: u8 = 1;
+const EVERYTHING: u8 = 2;
+const NO_MORE: u8 = 128;
+
+/// Messages that somebody wants.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Item {
+    /// Those of a channel with this hash.
+    Channel(u64),
+    /// Those of all channels that match a pattern.
+    Pattern(Arc<[u8]>),
+    /// All.
+    Everything,
+}
+
+impl Item {
+    /// The channel or pattern of this name.
+    pub fn of(topic: Topic, name: &[u8]) -> Item {
+        Item::shared(topic, &name.into())
+    }
+
+    /// The same, with the bytes of a pattern shared.
+    pub fn shared(topic: Topic, name: &Arc<[u8]>) -> Item {
+        match topic {
+            Topic::Pattern => Item::Pattern(name.clone()),
+            Topic::Channel | Topic::Shard => Item::Channel(channel_hash(topic, name)),
+        }
+    }
+}
+
+/// FNV-1a of the number of the topic and the name: all versions must agree. Two names with one hash
+/// cost a message that nobody reads.
+pub(crate) fn channel_hash(topic: Topic, name: &[u8]) -> u64 {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    [topic as u8].iter().chain(name).fold(0xcbf2_9ce4_8422_2325, step)
+}
+
+/// A message to the other nodes.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Announcement {
+    /// Its number.
+    pub number: u64,
+    /// Whether it replaces what was announced before.
+    pub is_full: bool,
+    /// The items.
+    pub items: Vec<u8>,
+}
+
+/// The items that this node wants.
+#[derive(Debug)]
+pub struct Interest {
+    /// Whether there is a process, so that clients of a node without a cluster do not wait.
+    is_attached: AtomicBool,
+    own: Mutex<Own>,
+}
+
+/// An item without the bytes of a pattern, of which there is one copy. The hash of a pattern is
+/// keyed, so that clients cannot choose two with one hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Key {
+    Channel(u64),
+    Pattern(u64),
+    Everything,
+}
+
+#[derive(Debug)]
+struct Own {
+    hasher: RandomState,
+    items: HashMap<Key, Wanted>,
+    patterns: usize,
+    /// The items of the next announcement.
+    added: Vec<Key>,
+    /// Items that nobody holds, with the time since when.
+    unheld: VecDeque<(Key, u64)>,
+    /// That of the last announcement.
+    number: u64,
+    /// That of the last announcement that all other nodes know.
+    known: u64,
+    /// Whether there are too many items to announce each of them.
+    is_everything: bool,
+    /// The process will take the next announcement without being woken.
+    is_awake: bool,
+}
+
+#[derive(Debug)]
+struct Wanted {
+    /// Of a pattern; shared with the subscribers.
+    pattern: Option<Arc<[u8]>>,
+    holders: usize,
+    /// That of the announcement that has it.
+    number: u64,
+    /// When somebody began to want it.
+    since_ms: u64,
+    /// When somebody wanted it last.
+    last_ms: u64,
+}
+
+impl Interest {
+    /// Nothing is wanted, and there is no process.
+    pub fn new() -> Interest {
+        let own = Own {
+            hasher: RandomState::new(),
+            items: HashMap::new(),
+            patterns: 0,
+            added: Vec::new(),
+            unheld: VecDeque::new(),
+            number: 0,
+            known: u64::MAX,
+            is_everything: false,
+            is_awake: false,
+        };
+        Interest { is_attached: AtomicBool::new(false), own: Mutex::new(own) }
+    }
+
+    /// There is a process, which takes announcements. No other node knows anything yet.
+    pub fn attach(&self) {
+        let mut own = self.lock();
+        (own.is_awake, own.known) = (false, u64::MAX);
+        // Items that were not taken are in the full announcement.
+        own.number += u64::from(!own.added.is_empty());
+        own.added.clear();
+        self.is_attached.store(true, Relaxed);
+    }
+
+    /// There is no process.
+    pub fn detach(&self) {
+        self.is_attached.store(false, Relaxed);
+        let mut own = self.lock();
+        own.known = u64::MAX;
+        own.added.clear();
+    }
+
+    /// A client is about to subscribe to these names. Returns whether all other nodes know it, and
+    /// whether the caller has to wake the process.
+    pub fn want(&self, topic: Topic, names: &[&[u8]], now_ms: u64) -> (bool, bool) {
+        if !self.is_attached.load(Relaxed) {
+            return (true, false);
+        }
+        let mut own = self.lock();
+        let mut is_known = true;
+        for name in names {
+            let key = own.key_of(topic, name);
+            is_known &= own.want(key, now_ms, true, || Arc::from(*name));
+        }
+        (is_known, own.wakes())
+    }
+
+    /// An item has one holder more. Returns whether the caller has to wake the process.
+    pub fn hold(&self, item: Item, now_ms: u64) -> bool {
+        let is_attached = self.is_attached.load(Relaxed);
+        let mut own = self.lock();
+        let (key, pattern) = own.key(item);
+        own.want(key, now_ms, is_attached, || pattern.clone().unwrap_or_default());
+        if let Some(wanted) = own.items.get_mut(&key) {
+            wanted.holders += 1;
+            wanted.pattern = pattern;
+        }
+        own.wakes()
+    }
+
+    /// One of those who held an item does not want it any more.
+    pub fn release(&self, item: &Item, now_ms: u64) {
+        let mut own = self.lock();
+        let key = own.key(item.clone()).0;
+        let Some(wanted) = own.items.get_mut(&key) else { return };
+        wanted.holders = wanted.holders.saturating_sub(1);
+        wanted.last_ms = now_ms;
+        if wanted.holders > 0 {
+            return;
+        }
+        if own.is_everything {
+            // It is in no announcement, and may be long.
+            own.items.remove(&key);
+            own.patterns -= usize::from(matches!(key, Key::Pattern(_)));
+        } else {
+            own.unheld.push_back((key, now_ms));
+        }
+    }
+
+    /// The next announcement. After `None`, the next item wakes the process. It also has the items
+    /// that nobody has held for long, for which nothing wakes the process.
+    pub fn take(&self, now_ms: u64) -> Option<Announcement> {
+        let mut own = self.lock();
+        let removed = own.forget(now_ms);
+        let added = std::mem::take(&mut own.added);
+        let was_everything = own.is_everything;
+        own.is_everything = own.patterns > PATTERNS_MAX
+            || own.items.len() > ITEMS_MAX
+            || (was_everything
+                && (own.items.len() > ITEMS_MAX / 2 || own.patterns > PATTERNS_MAX / 2));
+        let is_full = own.is_everything != was_everything;
+        if !is_full && (own.is_everything || (added.is_empty() && removed.is_empty())) {
+            own.is_awake = false;
+            return None;
+        }
+        own.number += 1;
+        let items = if is_full {
+            own.all()
+        } else {
+            let mut items = Vec::new();
+            removed.iter().for_each(|item| encode(item, NO_MORE, &mut items));
+            let added = added.iter().filter_map(|key| Some(item(*key, own.items.get(key)?)));
+            added.for_each(|item| encode(&item, 0, &mut items));
+            items
+        };
+        Some(Announcement { number: own.number, is_full, items })
+    }
+
+    /// Everything that was announced, for a node that has just come. It may have items of the next
+    /// announcement, too.
+    pub fn full(&self) -> Announcement {
+        let own = self.lock();
+        Announcement { number: own.number, is_full: true, items: own.all() }
+    }
+
+    /// All other nodes know this announcement and those before it; `u64::MAX` if there are none.
+    pub fn note_known(&self, number: u64) {
+        self.lock().known = number;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Own> {
+        self.own.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for Interest {
+    fn default() -> Interest {
+        Interest::new()
+    }
+}
+
+impl Own {
+    fn key_of(&self, topic: Topic, name: &[u8]) -> Key {
+        match topic {
+            Topic::Pattern => Key::Pattern(self.hasher.hash_one(name)),
+            Topic::Channel | Topic::Shard => Key::Channel(channel_hash(topic, name)),
+        }
+    }
+
+    fn key(&self, item: Item) -> (Key, Option<Arc<[u8]>>) {
+        match item {
+            Item::Channel(hash) => (Key::Channel(hash), None),
+            Item::Pattern(pattern) => (self.key_of(Topic::Pattern, &pattern), Some(pattern)),
+            Item::Everything => (Key::Everything, None),
+        }
+    }
+
+    /// Returns whether a client need not wait. `pattern` is called for a new one.
+    fn want(
+        &mut self,
+        key: Key,
+        now_ms: u64,
+        announces: bool,
+        pattern: impl FnOnce() -> Arc<[u8]>,
+    ) -> bool {
+        let number = self.number + u64::from(announces && !self.is_everything);
+        let known = self.known;
+        let wanted = self.items.entry(key).or_insert_with(|| {
+            if number > self.number {
+                self.added.push(key);
+            }
+            self.unheld.push_back((key, now_ms));
+            let is_pattern = matches!(key, Key::Pattern(_));
+            self.patterns += usize::from(is_pattern);
+            let pattern = is_pattern.then(pattern);
+            Wanted { pattern, holders: 0, number, since_ms: now_ms, last_ms: now_ms }
+        });
+        wanted.last_ms = now_ms;
+        wanted.number <= known || now_ms.saturating_sub(wanted.since_ms) >= ANNOUNCE_MS_MAX
+    }
+
+    fn wakes(&mut self) -> bool {
+        !self.added.is_empty() && !std::mem::replace(&mut self.is_awake, true)
+    }
+
+    /// Removes the items that nobody has held for long, and returns them.
+    fn forget(&mut self, now_ms: u64) -> Vec<Item> {
+        let mut removed = Vec::new();
+        let is_due = |(_, since): &mut (Key, u64)| now_ms.saturating_sub(*since) >= UNHELD_MS;
+        while let Some((key, _)) = self.unheld.pop_front_if(is_due) {
+            let Some(wanted) = self.items.get(&key) else { continue };
+            if wanted.holders > 0 {
+                continue;
+            }
+            let last_ms = wanted.last_ms;
+            if now_ms.saturating_sub(last_ms) < UNHELD_MS {
+                self.unheld.push_back((key, last_ms));
+                continue;
+            }
+            removed.push(item(key, wanted));
+            self.items.remove(&key);
+            self.patterns -= usize::from(matches!(key, Key::Pattern(_)));
+        }
+        removed
+    }
+
+    fn all(&self) -> Vec<u8> {
+        let mut items = Vec::new();
+        if self.is_everything {
+            encode(&Item::Everything, 0, &mut items);
+        } else {
+            let all = self.items.iter().map(|(key, wanted)| item(*key, wanted));
+            all.for_each(|item| encode(&item, 0, &mut items));
+        }
+        items
+    }
+}
+
+fn item(key: Key, wanted: &Wanted) -> Item {
+    match key {
+        Key::Channel(hash) => Item::Channel(hash),
+        Key::Pattern(_) => Item::Pattern(wanted.pattern.clone().unwrap_or_default()),
+        Key::Everything => Item::Everything,
+    }
+}
+
+fn encode(item: &Item, more: u8, out: &mut Vec<u8>) {
+    match item {
+        Item::Channel(hash) => {
+            out.push(CHANNEL + more);
+            out.extend_from_slice(&hash.to_le_bytes());
+        }
+        Item::Pattern(pattern) => {
+            // A session refuses patterns of more than 1,024 bytes.
+            let length = u16::try_from(pattern.len()).unwrap_or(u16::MAX);
+            out.push(PATTERN + more);
+            out.extend_from_slice(&length.to_le_bytes());
+            out.extend_from_slice(&pattern[..usize::from(length)]);
+        }
+        Item::Everything => out.push(EVERYTHING + more),
+    }
+}
+
+/// The items of an announcement, and whether somebody wants them; `None` for one that is not well
+/// formed.
+pub(crate) fn decode(mut rest: &[u8]) -> Option<Vec<(Item, bool)>> {
+    let mut items = Vec::new();
+    while let Some((&kind, after)) = rest.split_first() {
+        let (item, after) = match kind & !NO_MORE {
+            CHANNEL => {
+                let (hash, after) = after.split_first_chunk()?;
+                (Item::Channel(u64::from_le_bytes(*hash)), after)
+            }
+            PATTERN => {
+                let (length, after) = after.split_first_chunk()?;
+                let length = usize::from(u16::from_le_bytes(*length));
+                let (pattern, after) = after.split_at_checked(length)?;
+                (Item::Pattern(pattern.into()), after)
+            }
+            EVERYTHING => (Item::Everything, after),
+            _ => return None,
+        };
+        items.push((item, kind & NO_MORE == 0));
+        rest = after;
+    }
+    Some(items)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn channel(name: &[u8]) -> Item {
+        Item::of(Topic::Channel, name)
+    }
+
+    fn taken(interest: &Interest, now_ms: u64) -> (u64, bool, Vec<(Item, bool)>) {
+        let it = interest.take(now_ms).expect("an announcement");
+        (it.number, it.is_full, decode(&it.items).expect("it is well formed"))
+    }
+
+    /// A node with one other one, which knows what was announced.
+    fn attached() -> Interest {
+        let interest = Interest::new();
+        interest.attach();
+        interest.note_known(0);
+        interest
+    }
+
+    #[test]
+    fn a_client_waits_until_all_others_know_what_it_wants() {
+        let interest = attached();
+        let want = |name: &[u8], now_ms| interest.want(Topic::Channel, &[name], now_ms);
+        assert_eq!(want(b"news", 0), (false, true), "the process is woken");
+        assert_eq!(want(b"news", 1), (false, false), "once");
+        assert_eq!(taken(&interest, 1), (1, false, vec![(channel(b"news"), true)]));
+        assert_eq!(interest.take(1), None);
+        assert_eq!(want(b"news", 2), (false, false));
+        interest.note_known(1);
+        assert_eq!(want(b"news", 3), (true, false));
+        assert_eq!(want(b"other", 4), (false, true));
+        assert_eq!(want(b"other", 4 + ANNOUNCE_MS_MAX), (true, false), "not for ever");
+        interest.detach();
+        assert_eq!(want(b"third", 5), (true, false), "there are no others");
+    }
+
+    #[test]
+    fn topics_have_names_of_their_own() {
+        let hash = |topic, name: &[u8]| channel_hash(topic, name);
+        assert_ne!(hash(Topic::Channel, b"news"), hash(Topic::Shard, b"news"));
+        // As other nodes compute it, also those of other versions.
+        assert_eq!(hash(Topic::Channel, b"news"), 0x2b98_d659_1a2c_5704);
+    }
+
+    #[test]
+    fn an_item_without_holders_is_forgotten_after_a_time() {
+        let interest = attached();
+        let pattern = Item::of(Topic::Pattern, b"n*");
+        assert!(interest.hold(pattern.clone(), 0));
+        interest.hold(pattern.clone(), 0);
+        assert_eq!(taken(&interest, 0), (1, false, vec![(pattern.clone(), true)]));
+        interest.release(&pattern, 10);
+        assert_eq!(interest.take(10 + UNHELD_MS), None, "one is left");
+        interest.release(&pattern, 20_000);
+        assert_eq!(interest.take(20_000 + UNHELD_MS - 1), None);
+        // A client that subscribes again keeps it.
+        interest.want(Topic::Pattern, &[b"n*"], 25_000);
+        assert_eq!(interest.take(20_000 + UNHELD_MS), None);
+        assert_eq!(taken(&interest, 25_000 + UNHELD_MS), (2, false, vec![(pattern, false)]));
+        assert_eq!(interest.full().items, b"");
+    }
+
+    #[test]
+    fn with_too_many_items_everything_is_wanted() {
+        let interest = attached();
+        let items: Vec<Item> = (0..=ITEMS_MAX as u64).map(Item::Channel).collect();
+        for item in &items {
+            interest.hold(item.clone(), 0);
+        }
+        assert_eq!(taken(&interest, 0), (1, true, vec![(Item::Everything, true)]));
+        interest.note_known(1);
+        assert_eq!(interest.want(Topic::Channel, &[b"news"], 1), (true, false));
+        assert_eq!(interest.take(1), None);
+        items[..100].iter().for_each(|item| interest.release(item, 1));
+        assert_eq!(interest.take(1 + UNHELD_MS), None, "still many");
+        items[100..].iter().skip(5).for_each(|item| interest.release(item, 2));
+        let (number, is_full, left) = taken(&interest, 2 + UNHELD_MS);
+        assert_eq!((number, is_full, left.len()), (2, true, 5));
+    }
+
+    #[test]
+    fn a_pattern_is_shared_with_its_subscribers() {
+        let interest = attached();
+        let name: Arc<[u8]> = b"n*".as_slice().into();
+        interest.want(Topic::Pattern, &[&name], 0);
+        interest.hold(Item::shared(Topic::Pattern, &name), 0);
+        assert_eq!(Arc::strong_count(&name), 2, "the one of the subscribers, and this one");
+    }
+
+    #[test]
+    fn patterns_have_a_bound_of_their_own() {
+        let interest = attached();
+        for number in 0..=PATTERNS_MAX {
+            interest.hold(Item::of(Topic::Pattern, number.to_string().as_bytes()), 0);
+        }
+        assert_eq!(taken(&interest, 0), (1, true, vec![(Item::Everything, true)]));
+    }
+
+    #[test]
+    fn a_node_that_comes_learns_everything() {
+        let interest = attached();
+        interest.hold(channel(b"a"), 0);
+        taken(&interest, 0);
+        interest.hold(channel(b"b"), 0);
+        let full = interest.full();
+        assert_eq!((full.number, full.is_full), (1, true));
+        assert_eq!(decode(&full.items).map(|items| items.len()), Some(2));
+        assert_eq!(decode(&full.items[1..]), None);
+        // What one process has not taken is in the full announcement of the next one.
+        interest.attach();
+        assert_eq!(interest.take(0), None);
+        let full = interest.full();
+        assert_eq!((full.number, full.items.len()), (2, 18));
+        interest.note_known(2);
+        assert_eq!(interest.want(Topic::Channel, &[b"b"], 0), (true, false));
+    }
+}
