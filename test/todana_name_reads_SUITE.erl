@@ -21,6 +21,7 @@
 %% Called in the peer nodes
 -export([register/2, join/3, without_answers/0, with_answers/0, atoms/0]).
 
+-import(todana_sockets, [connect/2]).
 -import(todana_peers, [guest/3, node/3, kill/1, rpc/4, await/1]).
 
 -define(LISTEN, [{listen_resp, '127.0.0.1:0'}, {listen_http, '127.0.0.1:0'}]).
@@ -229,6 +230,10 @@ bad_requests_are_refused(Config) ->
         ]
     ],
     {200, _} = get(A, "/names/services?cursor=AAAA"),
+    Long = #{cursor => binary:copy(~"A", 100_000), count => 10},
+    ?assertEqual(
+        {ok, [], done}, rpc(A, todana_scope_reads, groups, [~"services", Long])
+    ),
     [
         ?assertMatch({error, <<"ERR ", _/binary>>}, ask(A, Words))
      || Words <- [
@@ -506,16 +511,6 @@ all(Socket, Before) ->
         {ok, Bytes} -> all(Socket, <<Before/binary, Bytes/binary>>);
         {error, closed} -> Before
     end.
-
-connect(Node, Protocol) ->
-    Addresses = rpc(Node, todana_listener, addresses, []) ++
-        rpc(Node, todana_http, addresses, []),
-    {Protocol, Address} = lists:keyfind(Protocol, 1, Addresses),
-    [_, Port] = string:split(Address, ":", trailing),
-    {ok, Socket} = gen_tcp:connect(
-        {127, 0, 0, 1}, list_to_integer(Port), [binary, {active, false}]
-    ),
-    Socket.
 
 %% ----------------------------------------------------- in the peer's node ---
 

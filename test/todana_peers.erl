@@ -156,7 +156,7 @@ start(DataDir, Options) ->
     _ = application:load(todana),
     ok = application:set_env(todana, data_dir, DataDir),
     [
-        ok = application:set_env(todana, Name, Value)
+        ok = application:set_env(todana, Name, text(Value))
      || {Name, Value} <- [{write_timeout_ms, '10000'} | Options]
     ],
     case application:ensure_all_started(todana) of
@@ -164,6 +164,10 @@ start(DataDir, Options) ->
         {error, {todana, {{todana, Sentence}, _}}} -> {error, Sentence};
         {error, Reason} -> {error, io_lib:format("~0tp", [Reason])}
     end.
+
+%% Several names of nodes are a list.
+text(Value) when is_atom(Value) -> atom_to_list(Value);
+text(Values) -> Values.
 
 %% The same, at once after the node has got its name.
 start_as(Node, DataDir, Options) ->

@@ -16,6 +16,7 @@
     a_node_that_announces_nothing_gets_everything/1
 ]).
 
+-import(todana_sockets, [connect/1, lines/2, line/1]).
 -import(todana_peers, [guest/3, node/3, kill/1, rpc/4, await/1]).
 
 -define(LISTEN, [{listen_resp, '127.0.0.1:0'}]).
@@ -318,30 +319,11 @@ subscribed(Node, Request) ->
 
 %% The text of the next message.
 message(Socket) ->
-    case line(Socket, <<>>) of
+    case line(Socket) of
         ~"*3\r\n" -> lists:last(lines(Socket, 6));
         ~"*4\r\n" -> lists:last(lines(Socket, 8))
     end.
 
-connect(Node) ->
-    Addresses = rpc(Node, todana_listener, addresses, []),
-    {resp, Address} = lists:keyfind(resp, 1, Addresses),
-    [_, Port] = string:split(Address, ":", trailing),
-    {ok, Socket} = gen_tcp:connect(
-        {127, 0, 0, 1}, list_to_integer(Port), [binary, {active, false}]
-    ),
-    Socket.
-
 ask(Socket, Request) ->
     ok = gen_tcp:send(Socket, Request),
-    line(Socket, <<>>).
-
-lines(Socket, Count) -> [line(Socket, <<>>) || _ <- lists:seq(1, Count)].
-
-line(Socket, Line) ->
-    case binary:longest_common_suffix([Line, ~"\r\n"]) of
-        2 -> Line;
-        _ ->
-            {ok, Byte} = gen_tcp:recv(Socket, 1, 20_000),
-            line(Socket, <<Line/binary, Byte/binary>>)
-    end.
+    line(Socket).

@@ -202,3 +202,8 @@ random_character() ->
         16#110000 -> 16#e000 + rand:uniform(16#110000 - 16#e000) - 1;
         Below -> rand:uniform(Below) - 1
     end.
+
+long_terms_are_not_printed_test() ->
+    ?assertEqual(~"...", todana_term_text:shown(binary:copy(<<0>>, 1_000_000))),
+    ?assertEqual(~"...", todana_term_text:shown(1 bsl 1_000_000)),
+    ?assertEqual(none, todana_term_text:text(1 bsl 1_000_000)).

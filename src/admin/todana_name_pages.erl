@@ -157,7 +157,7 @@ groups(Scope, Page) ->
 -spec members(binary(), binary(), todana_scope_reads:page()) -> answer().
 members(Scope, Group, Page) ->
     case todana_scope_reads:members(Scope, Group, Page) of
-        {ok, _Named, {ok, Pids, Cursor}} ->
+        {ok, Pids, Cursor} ->
             {200, #{
                 scope => Scope, cursor => cursor(Cursor),
                 members => [process(Pid) || Pid <- Pids]

@@ -406,7 +406,7 @@ list() ->
 -doc """
 State and figures of the log of durable tables. In a node without a data
 directory, `durability` is `none`; a guest has its `seat`, the member that
-serves it, or `none`, and then its `state` is `failed`. Otherwise, as far as
+serves it, or `none`, and then its `state` is `recovering`. Otherwise, as far as
 they are known:
 
 - `state`: `serving`, `recovering` (`progress` is a percentage), `read_only` or

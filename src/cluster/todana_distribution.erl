@@ -67,11 +67,8 @@ name. A directory that is part of a cluster joins no more.
 -spec check_join({ok, map()} | none, todana_config:options()) ->
     ok | {error, Sentence :: iodata()}.
 check_join(none, #{cluster_join := [First | _]} = Options) ->
-    Own = own_name(Options),
-    case peers(Options) of
-        [] -> can_join(Own, First, own_addresses());
-        Others -> can_join_one(Own, Others, own_addresses())
-    end;
+    Peers = case peers(Options) of [] -> [First]; Others -> Others end,
+    can_join_one(own_name(Options), Peers, own_addresses());
 check_join(_Known, _Options) ->
     ok.
 

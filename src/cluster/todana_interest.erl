@@ -281,17 +281,24 @@ known(Pid, Number, #state{peers = Peers} = State) ->
             State
     end.
 
+%% A seat answers when the members behind it have, of which one may hang. A
+%% guest gives up a seat that hangs itself.
 -spec late(#state{}) -> #state{}.
 late(#state{peers = Peers} = State) ->
     DueMs = now_ms() - ?LATE_MS,
     Looked = #{
-        Pid => Peer#peer{
-            is_late = Late orelse (Sent > Known andalso Ms < DueMs)
-        }
-     || Pid := #peer{sent = Sent, known = Known, sent_ms = Ms, is_late = Late}
-            = Peer <- Peers
+        Pid => Peer#peer{is_late = is_late(Peer, DueMs)}
+     || Pid := Peer <- Peers
     },
     count(State#state{peers = Looked}).
+
+-spec is_late(#peer{}, integer()) -> boolean().
+is_late(#peer{kind = seat}, _DueMs) ->
+    false;
+is_late(#peer{is_late = true}, _DueMs) ->
+    true;
+is_late(#peer{sent = Sent, known = Known, sent_ms = Ms}, DueMs) ->
+    Sent > Known andalso Ms < DueMs.
 
 %% What all others know.
 -spec count(#state{}) -> #state{}.

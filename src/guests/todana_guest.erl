@@ -124,7 +124,7 @@ state() ->
         no ->
             todana_status:info();
         none ->
-            #{state => failed, durability => none, seat => none,
+            #{state => recovering, durability => none, seat => none,
               reason => "no member of the cluster serves this guest"};
         Seat ->
             #{state => serving, durability => none, seat => Seat}

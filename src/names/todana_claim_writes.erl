@@ -29,7 +29,7 @@
 -type owner() :: {pid(), ref()} | none.
 %% The token of a name that was unregistered at this moment is gone.
 -type written() ::
-    {written, Replaced :: owner(), token() | gone | none}
+    {written, token() | gone | none}
     | {other, basis()}
     | {no, owner()}
     | failure().
@@ -81,10 +81,10 @@ write_once(Table, Basis, [Claim | _] = Claims, Request) ->
     end),
     case Written of
         {written, _Replaced} when Request =:= join ->
-            {written, none, none};
+            {written, none};
         {written, Replaced} ->
             ok = release(Replaced),
-            token_of(Table, Basis, Claim, Replaced);
+            token_of(Table, Basis, Claim);
         NotWritten ->
             NotWritten
     end.
@@ -170,18 +170,17 @@ writes(Claims, Rest) ->
     ].
 
 %% In another generation, the token is perhaps one that was given before.
--spec token_of(table(), basis(), todana_claim_watcher:claim(), owner()) ->
-    written().
-token_of(Table, Basis, #{key := Key, ref := Ref}, Replaced) ->
+-spec token_of(table(), basis(), todana_claim_watcher:claim()) -> written().
+token_of(Table, Basis, #{key := Key, ref := Ref}) ->
     IsSame = todana_claim_basis:is_same_generation(Basis),
     case IsSame andalso todana_scope_records:read(Table, Key) of
         {ok, {_, Ref, _, _}, _} = Found ->
-            {written, Replaced, todana_scope_records:token(Found)};
+            {written, todana_scope_records:token(Found)};
         %% Somebody has unregistered the name already.
         {ok, _, _} ->
-            {written, Replaced, gone};
+            {written, gone};
         {none, _} ->
-            {written, Replaced, gone};
+            {written, gone};
         _Unknown ->
             {error, unknown}
     end.

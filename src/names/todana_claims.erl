@@ -10,7 +10,7 @@
 -module(todana_claims).
 -moduledoc false.
 
--export([new/4, submit/3, release/1]).
+-export([new/4, submit/3]).
 
 -type shared() :: todana_name_scopes:shared().
 -type failure() :: todana_scope_records:failure().
@@ -89,9 +89,8 @@ attempt(Shared, Claims, Request) ->
         {ok, Basis} ?= todana_claim_basis:get(Table, Session),
         ok = lists:foreach(fun todana_claim_watcher:begin_claim/1, Claims),
         case todana_claim_writes:write(Table, Basis, Claims, Request) of
-            {written, Replaced, Token} ->
-                ok = release(Replaced),
-                {written, Token};
+            {written, _Token} = Written ->
+                Written;
             {other, Now} ->
                 ok = todana_claim_basis:keep(Session, Now),
                 {again, Request};
@@ -138,19 +137,6 @@ settled(Basis, Shared, [#{key := Key, ref := Ref} | _], Request) ->
         {again, false} -> {again, Request};
         _Failure -> {error, unknown}
     end.
-
--doc """
-A guest informs the watcher of its own process at once; the seat has informed
-that of another node.
-""".
--spec release(todana_claim_writes:owner()) -> ok.
-release({Pid, Ref}) when node(Pid) =:= node() ->
-    case todana_guest:is_guest() of
-        true -> todana_claim_watcher:release(Pid, Ref);
-        false -> ok
-    end;
-release(_Other) ->
-    ok.
 
 -spec now_ms() -> integer().
 now_ms() -> erlang:monotonic_time(millisecond).

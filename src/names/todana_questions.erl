@@ -104,10 +104,8 @@ answer({groups, Scope, Cursor, Count}) ->
     Page = todana_scope_reads:groups(Scope, asked(Cursor, Count)),
     page(Page, fun named/1);
 answer({members, Scope, Group, Cursor, Count}) ->
-    case todana_scope_reads:members(Scope, Group, asked(Cursor, Count)) of
-        {ok, _Named, Page} -> page(Page, fun process/1);
-        Problem -> failure(Problem)
-    end.
+    Page = todana_scope_reads:members(Scope, Group, asked(Cursor, Count)),
+    page(Page, fun process/1).
 
 %% As SCAN, 0 is the beginning and the end.
 -spec asked(binary(), 1..1000) -> todana_scope_reads:page().

@@ -223,9 +223,11 @@ record(Table, Key) ->
     NameKey = todana_scope_records:name_key_of(Key),
     case todana_scope_records:read(Table, NameKey) of
         {ok, {Pid, _Ref, _Origin, Metadata}, _State} = Record ->
-            case has_ended(Pid) of
+            case todana_watchers:has_ended(Pid) of
                 true -> none;
-                false -> {ok, {Pid, token(Record), Metadata}}
+                false ->
+                    Token = todana_scope_records:token(Record),
+                    {ok, {Pid, Token, Metadata}}
             end;
         {none, _State} ->
             none;
@@ -235,12 +237,6 @@ record(Table, Key) ->
         {error, _} ->
             {error, unavailable}
     end.
-
--spec token(todana_scope_records:name_found()) -> token().
-token(Record) -> todana_scope_records:token(Record).
-
--spec has_ended(pid()) -> boolean().
-has_ended(Pid) -> node(Pid) =:= node() andalso not is_process_alive(Pid).
 
 -spec named(binary()) -> named().
 named(Key) ->
@@ -302,13 +298,15 @@ group_page(Table, Cursor, Count, Bytes, Groups) ->
             group_page(Table, Group, Count - 1, Left, All);
         none ->
             {ok, lists:reverse(Groups), done};
+        %% A cursor that no page has.
+        {error, too_large} ->
+            {ok, lists:reverse(Groups), done};
         {error, _} ->
             {error, unavailable}
     end.
 
 -doc "A page of the members of a group, each as often as it has joined.".
--spec members(scope(), binary(), page()) ->
-    {ok, named() | unknown, paged(pid())} | problem().
+-spec members(scope(), binary(), page()) -> paged(pid()) | problem().
 members(Scope, Text, Page) ->
     with_key(Text, fun(Group) ->
         with_cursor(Page, fun(Cursor) ->
@@ -317,11 +315,9 @@ members(Scope, Text, Page) ->
                     maybe
                         ok ?= refreshed(Table),
                         Prefix = todana_scope_records:members_prefix_of(Group),
-                        {ok, _, _} = Paged ?=
-                            pages(Table, Prefix, Page, Cursor, fun(Rest) ->
-                                member(<<Prefix/binary, Rest/binary>>)
-                            end),
-                        {ok, group_name(Group), Paged}
+                        pages(Table, Prefix, Page, Cursor, fun(Rest) ->
+                            member(<<Prefix/binary, Rest/binary>>)
+                        end)
                     end;
                 ({local, _Table}) ->
                     {error, no_groups}
@@ -329,18 +325,10 @@ members(Scope, Text, Page) ->
         end)
     end).
 
-%% That of a group which nobody has joined may have atoms that no node knows.
--spec group_name(binary()) -> named() | unknown.
-group_name(Group) ->
-    case known_term(Group) of
-        {ok, _} -> named(Group);
-        none -> unknown
-    end.
-
 -spec member(todana_scope_records:key()) -> {ok, pid()} | none.
 member(Key) ->
     {_Group, Pid} = todana_scope_records:member_of(Key),
-    case has_ended(Pid) of
+    case todana_watchers:has_ended(Pid) of
         true -> none;
         false -> {ok, Pid}
     end.
@@ -472,7 +460,7 @@ page_of([], _Count, _Bytes, Items) ->
     {ok, lists:reverse(Items), done};
 page_of([{Key, Pid} | Others], Count, Bytes, Before) ->
     Items =
-        case has_ended(Pid) of
+        case todana_watchers:has_ended(Pid) of
             true -> Before;
             false -> [{named(Key), Pid, none} | Before]
         end,

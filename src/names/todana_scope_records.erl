@@ -709,11 +709,7 @@ behind_group(Group) ->
 -spec keys_page(table(), binary(), start | {cursor, binary()}, pos_integer()) ->
     {[key()], {cursor, binary()} | done} | failure().
 keys_page(Table, Prefix, Cursor, Limit) ->
-    Options = #{limit => Limit, cursor => Cursor, keys_only => true},
-    case todana_ranges:prefix(Table, Prefix, Options) of
-        {badarg, _, Cause} -> failure(Cause);
-        Page -> Page
-    end.
+    page(Table, Prefix, Cursor, true, Limit).
 
 -spec fold(
     fun((dynamic(), Acc) -> Acc), Acc, table(), binary(),
@@ -733,7 +729,13 @@ fold(Function, Acc, Table, Prefix, Cursor, KeysOnly) ->
 -spec page(table(), binary(), start | {cursor, binary()}, boolean()) ->
     {[dynamic()], {cursor, binary()} | done} | failure().
 page(Table, Prefix, Cursor, KeysOnly) ->
-    Options = #{limit => ?PAGE, cursor => Cursor, keys_only => KeysOnly},
+    page(Table, Prefix, Cursor, KeysOnly, ?PAGE).
+
+-spec page(
+    table(), binary(), start | {cursor, binary()}, boolean(), pos_integer()
+) -> {[dynamic()], {cursor, binary()} | done} | failure().
+page(Table, Prefix, Cursor, KeysOnly, Limit) ->
+    Options = #{limit => Limit, cursor => Cursor, keys_only => KeysOnly},
     case todana_ranges:prefix(Table, Prefix, Options) of
         {badarg, _, Cause} -> failure(Cause);
         Page -> Page

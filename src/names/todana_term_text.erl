@@ -93,9 +93,13 @@ text(Term) ->
         false -> none
     end.
 
--doc "Any term for people, as this node prints it.".
+-doc "A term for people, as this node prints it; `...` if it is long.".
 -spec shown(term()) -> binary().
-shown(Term) -> unicode:characters_to_binary(io_lib:format("~0tp", [Term])).
+shown(Term) ->
+    case erlang:external_size(Term) =< ?BYTES_MAX of
+        true -> unicode:characters_to_binary(io_lib:format("~0tp", [Term]));
+        false -> ~"..."
+    end.
 
 -doc "The node of a process, and its pid as that node prints it.".
 -spec process(pid()) -> {Node :: binary(), binary()}.

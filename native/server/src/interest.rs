@@ -35,6 +35,9 @@ const ITEMS_MAX: usize = 16_384;
 /// Maximum number of patterns among them. Each message is compared with all.
 const PATTERNS_MAX: usize = 256;
 
+/// Entries that the queue of items without holders may have beyond twice the items.
+const QUEUE_SLACK: usize = 1_024;
+
 const CHANNEL: u8 = 0;
 const PATTERN: u8 = 1;
 const EVERYTHING: u8 = 2;
@@ -108,8 +111,10 @@ struct Own {
     patterns: usize,
     /// The items of the next announcement.
     added: Vec<Key>,
-    /// Items that nobody holds, with the time since when.
+    /// Items that nobody holds, with the time since when. There may be others, too.
     unheld: VecDeque<(Key, u64)>,
+    /// Whether there is a process that takes announcements.
+    announces: bool,
     /// That of the last announcement.
     number: u64,
     /// That of the last announcement that all other nodes know.
@@ -131,6 +136,8 @@ struct Wanted {
     since_ms: u64,
     /// When somebody wanted it last.
     last_ms: u64,
+    /// Whether it is in `unheld`, so that it is there once.
+    is_queued: bool,
 }
 
 impl Interest {
@@ -142,6 +149,7 @@ impl Interest {
             patterns: 0,
             added: Vec::new(),
             unheld: VecDeque::new(),
+            announces: false,
             number: 0,
             known: u64::MAX,
             is_everything: false,
@@ -157,6 +165,7 @@ impl Interest {
         // Items that were not taken are in the full announcement.
         own.number += u64::from(!own.added.is_empty());
         own.added.clear();
+        own.announces = true;
         self.is_attached.store(true, Relaxed);
     }
 
@@ -164,8 +173,12 @@ impl Interest {
     pub fn detach(&self) {
         self.is_attached.store(false, Relaxed);
         let mut own = self.lock();
-        own.known = u64::MAX;
+        (own.announces, own.known) = (false, u64::MAX);
         own.added.clear();
+        // Nobody takes an announcement, by which they would be forgotten.
+        own.items.retain(|_, wanted| wanted.holders > 0);
+        own.patterns = own.items.keys().filter(|key| matches!(key, Key::Pattern(_))).count();
+        own.queue_again();
     }
 
     /// A client is about to subscribe to these names. Returns whether all other nodes know it, and
@@ -178,17 +191,16 @@ impl Interest {
         let mut is_known = true;
         for name in names {
             let key = own.key_of(topic, name);
-            is_known &= own.want(key, now_ms, true, || Arc::from(*name));
+            is_known &= own.want(key, now_ms, || Arc::from(*name));
         }
         (is_known, own.wakes())
     }
 
     /// An item has one holder more. Returns whether the caller has to wake the process.
     pub fn hold(&self, item: Item, now_ms: u64) -> bool {
-        let is_attached = self.is_attached.load(Relaxed);
         let mut own = self.lock();
         let (key, pattern) = own.key(item);
-        own.want(key, now_ms, is_attached, || pattern.clone().unwrap_or_default());
+        own.want(key, now_ms, || pattern.clone().unwrap_or_default());
         if let Some(wanted) = own.items.get_mut(&key) {
             wanted.holders += 1;
             wanted.pattern = pattern;
@@ -200,19 +212,21 @@ impl Interest {
     pub fn release(&self, item: &Item, now_ms: u64) {
         let mut own = self.lock();
         let key = own.key(item.clone()).0;
+        let is_announced = own.announces && !own.is_everything;
         let Some(wanted) = own.items.get_mut(&key) else { return };
         wanted.holders = wanted.holders.saturating_sub(1);
         wanted.last_ms = now_ms;
         if wanted.holders > 0 {
             return;
         }
-        if own.is_everything {
+        if !is_announced {
             // It is in no announcement, and may be long.
             own.items.remove(&key);
             own.patterns -= usize::from(matches!(key, Key::Pattern(_)));
-        } else {
+        } else if !std::mem::replace(&mut wanted.is_queued, true) {
             own.unheld.push_back((key, now_ms));
         }
+        own.bound_queue();
     }
 
     /// The next announcement. After `None`, the next item wakes the process. It also has the items
@@ -284,24 +298,22 @@ impl Own {
     }
 
     /// Returns whether a client need not wait. `pattern` is called for a new one.
-    fn want(
-        &mut self,
-        key: Key,
-        now_ms: u64,
-        announces: bool,
-        pattern: impl FnOnce() -> Arc<[u8]>,
-    ) -> bool {
-        let number = self.number + u64::from(announces && !self.is_everything);
+    fn want(&mut self, key: Key, now_ms: u64, pattern: impl FnOnce() -> Arc<[u8]>) -> bool {
+        let number = self.number + u64::from(self.announces && !self.is_everything);
         let known = self.known;
         let wanted = self.items.entry(key).or_insert_with(|| {
             if number > self.number {
                 self.added.push(key);
             }
-            self.unheld.push_back((key, now_ms));
+            // It is not held yet, and may never be.
+            let is_queued = self.announces;
+            if is_queued {
+                self.unheld.push_back((key, now_ms));
+            }
             let is_pattern = matches!(key, Key::Pattern(_));
             self.patterns += usize::from(is_pattern);
             let pattern = is_pattern.then(pattern);
-            Wanted { pattern, holders: 0, number, since_ms: now_ms, last_ms: now_ms }
+            Wanted { pattern, holders: 0, number, since_ms: now_ms, last_ms: now_ms, is_queued }
         });
         wanted.last_ms = now_ms;
         wanted.number <= known || now_ms.saturating_sub(wanted.since_ms) >= ANNOUNCE_MS_MAX
@@ -316,12 +328,14 @@ impl Own {
         let mut removed = Vec::new();
         let is_due = |(_, since): &mut (Key, u64)| now_ms.saturating_sub(*since) >= UNHELD_MS;
         while let Some((key, _)) = self.unheld.pop_front_if(is_due) {
-            let Some(wanted) = self.items.get(&key) else { continue };
+            let Some(wanted) = self.items.get_mut(&key) else { continue };
+            wanted.is_queued = false;
             if wanted.holders > 0 {
                 continue;
             }
             let last_ms = wanted.last_ms;
             if now_ms.saturating_sub(last_ms) < UNHELD_MS {
+                wanted.is_queued = true;
                 self.unheld.push_back((key, last_ms));
                 continue;
             }
@@ -330,6 +344,26 @@ impl Own {
             self.patterns -= usize::from(matches!(key, Key::Pattern(_)));
         }
         removed
+    }
+
+    /// Items that were removed at once, and came again, leave entries in the queue.
+    fn bound_queue(&mut self) {
+        if self.unheld.len() > 2 * self.items.len() + QUEUE_SLACK {
+            self.queue_again();
+        }
+    }
+
+    /// Queues the items that nobody holds, each once.
+    fn queue_again(&mut self) {
+        let mut unheld = Vec::new();
+        for (key, wanted) in &mut self.items {
+            wanted.is_queued = wanted.holders == 0;
+            if wanted.is_queued {
+                unheld.push((*key, wanted.last_ms));
+            }
+        }
+        unheld.sort_unstable_by_key(|(_, last_ms)| *last_ms);
+        self.unheld = unheld.into();
     }
 
     fn all(&self) -> Vec<u8> {
@@ -397,6 +431,53 @@ pub(crate) fn decode(mut rest: &[u8]) -> Option<Vec<(Item, bool)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn queued(interest: &Interest) -> (usize, usize) {
+        let own = interest.lock();
+        (own.items.len(), own.unheld.len())
+    }
+
+    #[test]
+    fn without_a_process_nothing_is_left_of_a_subscription() {
+        let interest = Interest::new();
+        for number in 0..5_000_u64 {
+            for item in [channel(&number.to_le_bytes()), Item::of(Topic::Pattern, b"n*")] {
+                assert!(!interest.hold(item.clone(), number));
+                interest.release(&item, number);
+            }
+        }
+        assert_eq!(queued(&interest), (0, 0));
+        assert_eq!(interest.lock().patterns, 0);
+        // Those of clients that stay are in the first announcement, and only they.
+        interest.attach();
+        interest.hold(channel(b"a"), 0);
+        interest.hold(channel(b"b"), 0);
+        interest.release(&channel(b"b"), 0);
+        interest.detach();
+        assert_eq!(queued(&interest), (1, 0));
+        interest.attach();
+        assert_eq!(decode(&interest.full().items), Some(vec![(channel(b"a"), true)]));
+    }
+
+    #[test]
+    fn a_name_that_comes_and_goes_is_queued_once() {
+        let interest = attached();
+        for now_ms in 0..5_000 {
+            interest.hold(channel(b"a"), now_ms);
+            interest.release(&channel(b"a"), now_ms);
+        }
+        assert_eq!(queued(&interest), (1, 1));
+        let patterns = (0..=PATTERNS_MAX).map(|n| Item::of(Topic::Pattern, &n.to_le_bytes()));
+        patterns.for_each(|pattern| _ = interest.hold(pattern, 5_000));
+        interest.take(5_000);
+        for now_ms in 5_000..15_000 {
+            interest.hold(channel(b"b"), now_ms);
+            interest.release(&channel(b"b"), now_ms);
+        }
+        let (items, entries) = queued(&interest);
+        assert_eq!(items, PATTERNS_MAX + 2);
+        assert!(entries <= 2 * items + QUEUE_SLACK, "{entries}");
+    }
 
     fn channel(name: &[u8]) -> Item {
         Item::of(Topic::Channel, name)

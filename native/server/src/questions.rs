@@ -75,7 +75,7 @@ impl Questions {
         Some(number)
     }
 
-    /// A question has its answer. Returns who has asked.
+    /// Ends the question of this number, and returns the connection that waits for its answer.
     pub(crate) fn end(&self, number: u64) -> Option<Place> {
         self.asked().places.remove(&number)
     }
