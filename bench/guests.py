@@ -10,7 +10,7 @@ import machine
 
 MEMBERS = 3
 
-FULL = {"idle": 4, "guests": 64, "rounds": 5, "idle_ms": 60_000, "write_ms": 10_000}
+FULL = {"idle": 4, "guests": 64, "rounds": 5, "idle_ms": 20_000, "write_ms": 10_000}
 QUICK = {"idle": 4, "guests": 8, "rounds": 1, "idle_ms": 5_000, "write_ms": 1_000}
 
 

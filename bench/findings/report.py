@@ -12,7 +12,7 @@ from pathlib import Path
 import raw_results
 
 from .e5 import DEFAULT_BACK_END
-from .section import CLUSTERS, Claim, Contest, Section, plural, times
+from .section import CLUSTERS, LOG_ON_DISK, Claim, Contest, Section, plural, times
 
 ABSENT = "not measured in this run"
 CONFIGURATIONS_NAMED_MAX = 6
@@ -251,7 +251,11 @@ def brief(report) -> str:
     facts = next(iter(report.machines.values()))
     sums = totals(report)
     parts = []
-    for back_end, words in (("", f"in local configurations ({local(report)})"), (f"{DEFAULT_BACK_END} (default)", "on the default event back end (E5)")):
+    for back_end, words in (
+        ("", f"in local configurations ({local(report)})"),
+        (LOG_ON_DISK, f"on {LOG_ON_DISK} (E3)"),
+        (f"{DEFAULT_BACK_END} (default)", "on the default event back end (E5)"),
+    ):
         if back_end in sums:
             better, noise, worse = sums[back_end]
             parts.append(f"{words}, better than the peer in {better}, worse in {worse} and within the noise in {noise}")

@@ -100,9 +100,21 @@ impl Clock {
         (offset != UNSET).then(|| monotonic_ms.wrapping_add(offset).max(floor_ms))
     }
 
-    /// The time for a batch, and its era: the estimate, or the leader's time while the clock stands
-    /// still because it is ahead of that.
+    /// The time for a batch, and its era: the estimate, so that a write finds expired what a read
+    /// before it has found expired. A clock that was much ahead of the leader's gives the leader's
+    /// time instead: its own must not get into the log.
     pub fn stamp(&self) -> Option<Stamp> {
+        let Correction { era, .. } = *self.correction.lock();
+        let monotonic_ms = (self.monotonic_ms)();
+        let now_ms = self.at(monotonic_ms)?;
+        let running_ms = self.running_ms(monotonic_ms);
+        let is_near = now_ms.saturating_sub(running_ms) <= DELAY_MS_MAX;
+        Some(Stamp { era, ms: if is_near { now_ms } else { running_ms } })
+    }
+
+    /// The time by which clocks are compared, and its era: that of the leader, also while this
+    /// clock stands still.
+    pub fn running(&self) -> Option<Stamp> {
         let Correction { era, .. } = *self.correction.lock();
         self.now_ms()?;
         Some(Stamp { era, ms: self.running_ms((self.monotonic_ms)()) })
@@ -304,8 +316,10 @@ mod tests {
             fake.pass(100);
             assert!(fake.0.correct());
         }
-        // It stands still for the last step.
+        // It stands still for the last step, and a batch is not earlier than what readers see.
         assert_eq!((fake.now_ms(), fake.0.early_ms()), (START_MS + 550, 500));
+        assert_eq!(fake.0.stamp(), Some(Stamp { era: 0, ms: START_MS + 550 }));
+        assert_eq!(fake.0.running(), Some(Stamp { era: 0, ms: START_MS + 500 }));
         fake.pass(2_000);
         assert!(!fake.0.correct());
         fake.pass(500);

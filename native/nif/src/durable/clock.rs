@@ -14,7 +14,7 @@ use todana_group::Stamp;
 fn group_clock(env: Env<'_>, of: Numbered) -> NifResult<Term<'_>> {
     let group = of.the_group()?;
     let clock = group.clock();
-    Ok(match clock.stamp() {
+    Ok(match clock.running() {
         Some(Stamp { era, ms }) => (era, ms, clock.early_ms()).encode(env),
         None => atoms::unknown().encode(env),
     })
