@@ -74,10 +74,28 @@ struct Pending {
 /// A request that is executed later, or elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PendingKind {
-    /// It is one step, and its own writes are no news.
-    Script,
-    /// It reads. A later write of the same client is news, and looks like an earlier one.
+    /// It is one step, and its own writes are no news: those of submissions whose tickets have
+    /// greater numbers than this. A client that has left may have had the same place.
+    Script {
+        /// The last number that was given.
+        after: u64,
+    },
+    /// It reads, or is one of several steps. A later write of the same client is news, and looks
+    /// like an earlier one.
     Read,
+}
+
+impl PendingKind {
+    /// Whether a change by this writer is no news for the client.
+    fn is_own(self, client: Tracker, writer: Writer) -> bool {
+        match (self, writer) {
+            (PendingKind::Read, _) => false,
+            (PendingKind::Script { after }, Writer::Ticket { number, .. }) => {
+                client.is(writer) && number > after
+            }
+            (PendingKind::Script { .. }, _) => client.is(writer),
+        }
+    }
 }
 
 /// A client for which a key is tracked.
@@ -265,7 +283,7 @@ impl TrackingTable {
     pub fn concerned(&self, key: &[u8], writer: Writer, kept: Option<Tracker>) -> Vec<Tracker> {
         let mut shard = self.shard(self.shard_of(key));
         for (tracker, pending) in shard.pending.get_mut(key).into_iter().flatten() {
-            pending.is_changed |= pending.kind == PendingKind::Read || !tracker.is(writer);
+            pending.is_changed |= !pending.kind.is_own(*tracker, writer);
         }
         let mut trackers = self.take_from(&mut shard, key);
         if let Some(kept) = kept
@@ -285,17 +303,16 @@ impl TrackingTable {
     /// Takes the registrations of a key.
     fn take_from(&self, shard: &mut Shard, key: &[u8]) -> Vec<Tracker> {
         let trackers = shard.keys.remove(key).unwrap_or_default();
-        self.note_taken(key, &trackers);
+        if !trackers.is_empty() {
+            self.note_taken(1, trackers.len(), bytes_of(key, &trackers));
+        }
         trackers
     }
 
-    fn note_taken(&self, key: &[u8], trackers: &[Tracker]) {
-        if !trackers.is_empty() {
-            let bytes = key.len() + KEY_BYTES + size_of_val(trackers);
-            self.keys.fetch_sub(1, Relaxed);
-            self.items.fetch_sub(trackers.len(), Relaxed);
-            self.bytes.fetch_sub(bytes, Relaxed);
-        }
+    fn note_taken(&self, keys: usize, items: usize, bytes: usize) {
+        self.keys.fetch_sub(keys, Relaxed);
+        self.items.fetch_sub(items, Relaxed);
+        self.bytes.fetch_sub(bytes, Relaxed);
     }
 
     /// Takes the next key of a shard, in turn.
@@ -307,15 +324,21 @@ impl TrackingTable {
         let trackers = shard.keys.remove(&key)?;
         shard.after = Some(key.clone());
         drop(shard);
-        self.note_taken(&key, &trackers);
+        self.note_taken(1, trackers.len(), bytes_of(&key, &trackers));
         Some((key, trackers))
     }
 
     /// Takes all keys, in parts whose memory the caller frees.
     pub fn take_all(&self) -> Vec<impl Send + 'static> {
         let take = |number| {
-            let keys = std::mem::take(&mut self.shard(number).keys);
-            keys.iter().for_each(|(key, trackers)| self.note_taken(key, trackers));
+            let mut shard = self.shard(number);
+            let keys = std::mem::take(&mut shard.keys);
+            let (mut items, mut bytes) = (0, 0);
+            for (key, trackers) in &keys {
+                items += trackers.len();
+                bytes += bytes_of(key, trackers);
+            }
+            self.note_taken(keys.len(), items, bytes);
             keys
         };
         (0..SHARDS).map(take).collect()
@@ -366,10 +389,18 @@ impl TrackingTable {
     }
 }
 
+/// Bytes that count for a key.
+fn bytes_of(key: &[u8], trackers: &[Tracker]) -> usize {
+    key.len() + KEY_BYTES + size_of_val(trackers)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::PendingKind::{Read, Script};
+    use super::PendingKind::Read;
     use super::*;
+
+    /// A script of a client whose submissions have greater numbers than 6.
+    const SCRIPT: PendingKind = PendingKind::Script { after: 6 };
 
     fn tracker(id: u64) -> Tracker {
         Tracker { place: (0, id as u32), id }
@@ -420,7 +451,7 @@ mod tests {
         let concerned = |writer| ids(&table.concerned(b"a", writer, None));
         // Its own writes, before it has read the key or after.
         assert!(
-            table.begin_pending(b"a", me, Script, 2) && table.begin_pending(b"a", me, Script, 2)
+            table.begin_pending(b"a", me, SCRIPT, 2) && table.begin_pending(b"a", me, SCRIPT, 2)
         );
         assert_eq!(mine.map(concerned), [[0; 0], [0; 0]]);
         assert!(!table.end_pending(b"a", me));
@@ -429,19 +460,24 @@ mod tests {
         assert_eq!(concerned(other), [1]);
         assert!(table.end_pending(b"a", me));
         // A write of another client.
-        assert!(table.begin_pending(b"a", me, Script, 2));
+        assert!(table.begin_pending(b"a", me, SCRIPT, 2));
         assert_eq!(concerned(other), [0; 0]);
         assert!(table.end_pending(b"a", me));
         assert_eq!(concerned(other), [0; 0]);
+        // A write of the client that had the same place before.
+        let earlier = Writer::Ticket { place: (0, 1), number: 6 };
+        assert!(table.begin_pending(b"a", me, SCRIPT, 2));
+        assert_eq!(concerned(earlier), [0; 0]);
+        assert!(table.end_pending(b"a", me));
         // Its own writes invalidate what it had read before.
         table.add(b"a", me);
-        assert!(table.begin_pending(b"a", me, Script, 2));
+        assert!(table.begin_pending(b"a", me, SCRIPT, 2));
         assert_eq!(concerned(mine[0]), [1]);
         assert!(!table.end_pending(b"a", me));
         assert_eq!(concerned(other), [1]);
         // Too many keys, and a client that leaves.
         assert!(
-            table.begin_pending(b"a", me, Script, 1) && !table.begin_pending(b"b", me, Script, 1)
+            table.begin_pending(b"a", me, SCRIPT, 1) && !table.begin_pending(b"b", me, SCRIPT, 1)
         );
         assert!(table.end_pending(b"b", me));
         assert!(!table.forget_pending(b"a", me) && table.forget_pending(b"a", me));
@@ -461,7 +497,7 @@ mod tests {
         assert!(table.end_pending(b"a", me));
         assert_eq!(concerned(Writer::Unknown), [0; 0]);
         // A script beside the read is no reason to overlook that.
-        for kinds in [[Read, Script], [Script, Read]] {
+        for kinds in [[Read, SCRIPT], [SCRIPT, Read]] {
             assert!(kinds.iter().all(|kind| table.begin_pending(b"a", me, *kind, 9)));
             assert_eq!(concerned(mine), [0; 0]);
             assert!(table.end_pending(b"a", me));

@@ -225,7 +225,7 @@ fn carry_out<H: Host>(
                         encoder.error(&failure);
                     }
                 }
-                Ran::Submitted => return state.begins_commit(true),
+                Ran::Submitted => return state.begins_commit(state.may_be_followed(name)),
                 Ran::Later => return state.begins_commit(false),
                 Ran::Refused(why) => {
                     encoder.truncate(start);

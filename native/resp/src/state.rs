@@ -144,8 +144,6 @@ pub(super) struct Tracks {
     pub(super) opt_out: bool,
     /// `CLIENT CACHING` was called for the next command.
     pub(super) is_chosen: bool,
-    /// Whether the client has prefixes instead of keys: of interest at a guest only.
-    pub(super) is_broadcast: bool,
 }
 
 impl State {

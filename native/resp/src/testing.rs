@@ -114,9 +114,15 @@ impl KeyTracking for FakeHost {
         true
     }
     fn track(&mut self, key: &[u8]) {
-        self.part.tracked.push(key.to_vec());
+        if self.part.tracking.as_ref().is_some_and(|it| !it.broadcast) {
+            self.part.tracked.push(key.to_vec());
+        }
     }
-    fn begin_script(&mut self, _key: &[u8]) {}
+    fn begin_script(&mut self, key: &[u8], is_alone: bool) {
+        if !is_alone {
+            self.part.tracked.push(key.to_vec());
+        }
+    }
     fn track_away(&mut self, reads: &[&[u8]], scripts: &[&[u8]]) {
         if !self.commits.is_playing() {
             self.part.tracked.extend(reads.iter().map(|key| key.to_vec()));

@@ -3,11 +3,16 @@
 //! A key is registered before its value is read: a write that comes later than the read finds it
 //! then, and its invalidation is sent after the reply. A read that the log has executed is too late
 //! for that when its reply is written, since a later write may have been applied meanwhile; the
-//! host then invalidates the keys after the reply.
+//! host then invalidates the keys after the reply. That concerns clients with a broadcast mode, too:
+//! they may have learned of the later write before the reply.
 //!
 //! A script may write its keys and then read them. So they are announced before it runs and
 //! registered when it has its reply; its own writes do not count, and those of others invalidate
 //! the keys after the reply. A request that another node runs is treated in the same way.
+//!
+//! Writes of one commit all look like those of its script. So no request rides behind a script of
+//! a client that tracks keys; and if EXEC executes a script together with other commands, its own
+//! writes count, too.
 
 use super::call::{Call, Done};
 use super::encoder::Failure;
@@ -19,7 +24,6 @@ use super::state::{State, Tracks};
 use super::table::Name;
 use crate::{Host, Tracking};
 use std::sync::Arc;
-use todana_command::DATABASES;
 
 /// Most prefixes of a client.
 const PREFIXES_MAX: usize = 256;
@@ -39,6 +43,11 @@ fn is_script(name: Name) -> bool {
 }
 
 impl State {
+    /// Whether later requests may share the commit of this one.
+    pub(super) fn may_be_followed(&self, name: Name) -> bool {
+        self.tracks.is_none() || !is_script(name)
+    }
+
     /// Registers the keys of reads, if they are tracked, and announces those of scripts.
     #[cold]
     pub(super) fn track<H: Host>(
@@ -47,9 +56,6 @@ impl State {
         is_away: bool,
         host: &mut H,
     ) {
-        if self.learns_in_time(is_away) {
-            return;
-        }
         let (mut reads, mut scripts) = (Vec::new(), Vec::new());
         for (name, arguments) in requests {
             if name.spec().is(READONLY) {
@@ -58,11 +64,15 @@ impl State {
                 self.each_tracked(*name, arguments, |key| scripts.push(key));
             }
         }
+        let is_alone = requests.len() == 1;
         if is_away {
+            if !is_alone {
+                reads.append(&mut scripts);
+            }
             return host.track_away(&reads, &scripts);
         }
         reads.into_iter().for_each(|key| host.track(key));
-        scripts.into_iter().for_each(|key| host.begin_script(key));
+        scripts.into_iter().for_each(|key| host.begin_script(key, is_alone));
     }
 
     /// Registers the keys of requests that were announced and have their reply.
@@ -73,20 +83,11 @@ impl State {
         is_away: bool,
         host: &mut H,
     ) {
-        if self.learns_in_time(is_away) {
-            return;
-        }
         for (name, arguments) in requests {
             if is_script(*name) || is_away && name.spec().is(READONLY) {
                 self.each_tracked(*name, arguments, |key| host.end_pending(key));
             }
         }
-    }
-
-    /// A client with a broadcast mode needs no registration, and reads of this node are replied to
-    /// before a later change is reported.
-    fn learns_in_time(&self, is_away: bool) -> bool {
-        !is_away && self.tracks.is_some_and(|tracks| tracks.is_broadcast)
     }
 
     fn each_tracked<'a>(&self, name: Name, arguments: &[&'a [u8]], mut each: impl FnMut(&'a [u8])) {
@@ -150,9 +151,7 @@ impl<H: Host> Call<'_, '_, H> {
         if !self.host.set_tracking(Some(mode)) {
             return Err("ERR the databases have too many observers".into());
         }
-        let tracks = Tracks { opt_in, opt_out, is_chosen: false, is_broadcast: broadcast };
-        let is_guest = (0..DATABASES).any(|number| self.host.is_away(number));
-        self.state.tracks = (!broadcast || is_guest).then_some(tracks);
+        self.state.tracks = Some(Tracks { opt_in, opt_out, is_chosen: false });
         self.ok()
     }
 

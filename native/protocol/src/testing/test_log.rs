@@ -150,6 +150,8 @@ impl Away {
         let changes = Arc::new(Changes::default());
         let follower: Weak<dyn Follow> = Arc::downgrade(&changes) as Weak<dyn Follow>;
         guest.follow(follower);
+        // A client tracks keys all the time.
+        guest.begin();
         let visits = Mutex::new(Visits::new(promise, outcomes.clone()));
         Away { guest, databases: Arc::new(databases), visits, outcomes, changes }
     }

@@ -78,22 +78,29 @@ impl todana_resp::KeyTracking for TurnHost<'_> {
     }
 
     fn track(&mut self, key: &[u8]) {
-        let tracker = self.tracker();
+        let (tracker, prefixes) = (self.tracker(), self.listening.prefixes());
         if self.commits.is_playing() {
-            // Later changes may have been applied before it is registered.
-            self.shared.send_invalidation(key, vec![tracker], Writer::Unknown);
-        } else {
+            // Later changes may have been applied before it is registered, and a client with
+            // prefixes may have learned of them.
+            if prefixes.is_none_or(|prefixes| has_prefix(key, prefixes)) {
+                self.shared.send_invalidation(key, vec![tracker], Writer::Unknown);
+            }
+        } else if prefixes.is_none() {
             self.shared.track(key, tracker);
         }
     }
 
-    fn begin_script(&mut self, key: &[u8]) {
-        self.begin_pending(key, PendingKind::Script);
+    fn begin_script(&mut self, key: &[u8], is_alone: bool) {
+        let kind = match is_alone {
+            true => PendingKind::Script { after: self.last_ticket },
+            false => PendingKind::Read,
+        };
+        self.begin_pending(key, kind);
     }
 
     fn track_away(&mut self, reads: &[&[u8]], scripts: &[&[u8]]) {
         reads.iter().for_each(|key| self.begin_pending(key, PendingKind::Read));
-        scripts.iter().for_each(|key| self.begin_pending(key, PendingKind::Script));
+        scripts.iter().for_each(|key| self.begin_script(key, true));
         if self.listening.prefixes().is_none() {
             self.commits.track(&[reads, scripts].concat());
         }
