@@ -48,15 +48,6 @@ struct Wanted {
     is_over: bool,
 }
 
-/// What a seat has to learn.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Unsent {
-    /// Nothing was wanted in the meantime.
-    pub(crate) is_over: bool,
-    /// Prefixes, and whether they are wanted.
-    pub(crate) prefixes: Vec<(Arc<[u8]>, bool)>,
-}
-
 impl Wishes {
     pub(crate) fn follow(&self, follower: Weak<dyn Follow>) {
         *self.follower.lock() = Some(follower);
@@ -113,15 +104,29 @@ impl Wishes {
         wanted.unsent = wanted.prefixes.keys().cloned().collect();
     }
 
-    /// Takes what the seat has to learn, before anything that is submitted later.
-    pub(crate) fn take(&self) -> Unsent {
+    /// The seat reports changes although no client wants them. Whether there is something to take.
+    pub(crate) fn repeat_end(&self) -> bool {
+        let mut wanted = self.wanted.lock();
+        wanted.is_over |= wanted.clients == 0;
+        wanted.is_over
+    }
+
+    /// Takes the prefixes of which the seat has to learn, and whether they are wanted. It learns of
+    /// them before anything that is submitted later.
+    pub(crate) fn take_prefixes(&self) -> Vec<(Arc<[u8]>, bool)> {
         let wanted = &mut *self.wanted.lock();
-        let is_over = std::mem::take(&mut wanted.is_over);
-        let prefixes = std::mem::take(&mut wanted.unsent).into_iter().map(|prefix| {
+        let prefixes = std::mem::take(&mut wanted.unsent).into_iter();
+        let with_word = |prefix| {
             let is_wanted = wanted.prefixes.contains_key(&prefix);
             (prefix, is_wanted)
-        });
-        Unsent { is_over, prefixes: prefixes.collect() }
+        };
+        prefixes.map(with_word).collect()
+    }
+
+    /// Takes whether the seat has to learn that nothing is wanted. It learns of that after
+    /// everything that was submitted before, and before anything that is submitted later.
+    pub(crate) fn take_end(&self) -> bool {
+        std::mem::take(&mut self.wanted.lock().is_over)
     }
 }
 
@@ -129,9 +134,9 @@ impl Wishes {
 mod tests {
     use super::*;
 
-    fn shown(unsent: Unsent) -> (bool, Vec<(Vec<u8>, bool)>) {
-        let prefixes = unsent.prefixes.into_iter().map(|(prefix, is)| (prefix.to_vec(), is));
-        (unsent.is_over, prefixes.collect())
+    fn taken(wishes: &Wishes) -> (Vec<(Vec<u8>, bool)>, bool) {
+        let prefixes = wishes.take_prefixes().into_iter();
+        (prefixes.map(|(prefix, is)| (prefix.to_vec(), is)).collect(), wishes.take_end())
     }
 
     #[test]
@@ -141,16 +146,21 @@ mod tests {
         wishes.begin();
         assert!(wishes.add_prefix(&a) && wishes.add_prefix(&b) && !wishes.add_prefix(&a));
         let (is_a, is_b) = (|is| (b"a".to_vec(), is), |is| (b"b".to_vec(), is));
-        assert_eq!(shown(wishes.take()), (false, vec![is_a(true), is_b(true)]));
-        assert_eq!(wishes.take(), Unsent::default());
+        assert_eq!(taken(&wishes), (vec![is_a(true), is_b(true)], false));
+        assert_eq!(taken(&wishes), (vec![], false));
         assert!(!wishes.remove_prefix(b"a") && wishes.remove_prefix(b"b"));
         assert!(!wishes.remove_prefix(b"b"));
-        assert_eq!(shown(wishes.take()), (false, vec![is_b(false)]));
+        assert_eq!(taken(&wishes), (vec![is_b(false)], false));
         // Another seat.
         wishes.begin_anew();
-        assert_eq!(shown(wishes.take()), (false, vec![is_a(true)]));
+        assert_eq!(taken(&wishes), (vec![is_a(true)], false));
+        assert!(!wishes.repeat_end());
         assert!(!wishes.end() && wishes.remove_prefix(b"a") && wishes.end());
-        assert_eq!(shown(wishes.take()), (true, vec![is_a(false)]));
+        assert_eq!(taken(&wishes), (vec![is_a(false)], true));
+        // The seat has got a late submission.
+        assert_eq!(taken(&wishes), (vec![], false));
+        assert!(wishes.repeat_end());
+        assert_eq!(taken(&wishes), (vec![], true));
     }
 
     #[test]
@@ -159,6 +169,6 @@ mod tests {
         wishes.begin();
         assert!(wishes.end());
         wishes.begin();
-        assert_eq!(wishes.take(), Unsent::default());
+        assert_eq!(taken(&wishes), (vec![], false));
     }
 }

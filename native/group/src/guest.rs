@@ -186,7 +186,7 @@ impl Guest {
     /// called when that changes.
     pub fn take(&self) -> Option<Vec<u8>> {
         let mut parcel = Vec::new();
-        self.put_wishes(&mut parcel);
+        self.put_prefixes(&mut parcel);
         let mut sent = self.sent.lock();
         while sent.bytes < SENT_BYTES_MAX
             && let Some(flying) = sent.again.pop_front()
@@ -204,35 +204,38 @@ impl Guest {
             }
         }
         sent.is_full = sent.bytes >= SENT_BYTES_MAX;
+        // Behind what clients have submitted that have left.
+        if !sent.is_full && self.wishes.take_end() {
+            parcel::put_news(&mut parcel, News::Nothing);
+        }
         (!parcel.is_empty()).then_some(parcel)
     }
 
-    /// What the seat has to learn comes before what is submitted later.
-    fn put_wishes(&self, parcel: &mut Vec<u8>) {
-        let unsent = self.wishes.take();
-        if unsent.is_over {
-            parcel::put_news(parcel, News::Nothing);
-        }
-        for (prefix, is_wanted) in &unsent.prefixes {
-            parcel::put_news(
-                parcel,
-                match is_wanted {
-                    true => News::Prefix(prefix),
-                    false => News::NoPrefix(prefix),
-                },
-            );
+    /// The seat learns a prefix before what is submitted later.
+    fn put_prefixes(&self, parcel: &mut Vec<u8>) {
+        for (prefix, is_wanted) in self.wishes.take_prefixes() {
+            let news = match is_wanted {
+                true => News::Prefix(&prefix),
+                false => News::NoPrefix(&prefix),
+            };
+            parcel::put_news(parcel, news);
         }
     }
 
     /// Takes changes that the seat has noticed. Those by a submission of this node come before its
     /// answer.
     pub fn take_changes(&self, changes: &[u8]) {
-        let Some(follower) = self.wishes.follower() else { return };
-        for change in parcel::changes(changes) {
-            match change {
-                Change::Key { key, by } => follower.changed(key, self.writer(by)),
-                Change::All => follower.all_changed(),
+        if let Some(follower) = self.wishes.follower() {
+            for change in parcel::changes(changes) {
+                match change {
+                    Change::Key { key, by } => follower.changed(key, self.writer(by)),
+                    Change::All => follower.all_changed(),
+                }
             }
+        }
+        // A submission of a client that has left may have come after the end.
+        if !changes.is_empty() && self.wishes.repeat_end() {
+            self.wake.wake();
         }
     }
 
@@ -449,5 +452,71 @@ impl fmt::Debug for Guest {
             .field("queue_bytes", &queue_bytes)
             .field("sent", &sent)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parcel::{ONLY_READS, Wanted};
+
+    const QUEUE_BYTES: usize = 4 * SENT_BYTES_MAX;
+
+    struct Nobody;
+
+    impl Wake for Nobody {
+        fn wake(&self) {}
+    }
+
+    impl Deliver for Nobody {
+        fn deliver(&self, _outcomes: Vec<(Ticket, Outcome)>) {}
+    }
+
+    fn submit(guest: &Guest, records: Vec<u8>, number: u64) {
+        guest.submit(&mut vec![Submission {
+            records,
+            count: 1,
+            format: FORMAT_MIN,
+            units: 1,
+            ticket: Ticket { place: (0, 0), number },
+            deliver: Arc::new(Nobody),
+        }]);
+    }
+
+    #[test]
+    fn a_seat_forgets_the_last_client_after_it_has_run_its_submissions() {
+        let guest = Guest::new(Box::new(Nobody), QUEUE_BYTES, 1 << 20);
+        guest.set_gate(Gate::Open, "");
+        let wanted = || {
+            let parcel = guest.take().unwrap_or_default();
+            let shown = |wanted| match wanted {
+                Wanted::Submission(bytes) => bytes.len(),
+                Wanted::News(News::Nothing) => 0,
+                other => panic!("{other:?}"),
+            };
+            parcel::wanted(&parcel).map(|(_, it)| shown(it)).collect::<Vec<_>>()
+        };
+        guest.begin();
+        submit(&guest, vec![ONLY_READS, 0], 1);
+        guest.end();
+        assert_eq!(wanted(), [2, 0]);
+        // What does not fit comes later, and then the end.
+        guest.begin();
+        submit(&guest, vec![ONLY_READS; SENT_BYTES_MAX], 2);
+        submit(&guest, vec![ONLY_READS; 3], 3);
+        guest.end();
+        assert_eq!(wanted(), [SENT_BYTES_MAX]);
+        let mut answers = Vec::new();
+        parcel::put_answer(&mut answers, 2, parcel::Answer::Dropped);
+        guest.answer(&answers, 0, 0);
+        assert_eq!(wanted(), [3, 0]);
+        assert_eq!(wanted(), [0; 0]);
+        // The loop had not handed it over when its client left.
+        submit(&guest, vec![ONLY_READS; 4], 4);
+        assert_eq!(wanted(), [4]);
+        let mut changes = Vec::new();
+        parcel::put_change(&mut changes, Change::Key { key: b"a", by: None });
+        guest.take_changes(&changes);
+        assert_eq!(wanted(), [0]);
     }
 }

@@ -19,7 +19,7 @@ use todana_command::Tape;
 
 /// The version of parcels, answers, submissions of guests and tapes. A guest works only with a seat
 /// that has the same.
-pub const GUEST_WIRE: u8 = 1;
+pub const GUEST_WIRE: u8 = 2;
 
 /// Added to the head of a submission that changes nothing.
 pub const ONLY_READS: u8 = 0x80;
@@ -197,7 +197,7 @@ impl<'b> Iterator for Wants<'b> {
     }
 }
 
-/// Changes.
+/// Changes. Bytes that are broken stand for a change of any key.
 #[derive(Clone, Copy, Debug)]
 pub struct Changes<'b>(Frames<'b>);
 
@@ -210,7 +210,10 @@ impl<'b> Iterator for Changes<'b> {
     type Item = Change<'b>;
 
     fn next(&mut self) -> Option<Change<'b>> {
-        let (number, (kind, key)) = self.0.next(|bytes| bytes.split_first())?;
+        let Some((number, (kind, key))) = self.0.next(|bytes| bytes.split_first()) else {
+            let broken = std::mem::take(&mut self.0.rest);
+            return (!broken.is_empty()).then_some(Change::All);
+        };
         match (kind, key) {
             (0, key) => Some(Change::Key { key, by: (number > 0).then_some(number) }),
             // Of a kind that is not known, too.
@@ -281,6 +284,20 @@ mod tests {
         all.iter().for_each(|change| put_change(&mut changes, *change));
         let found: Vec<_> = super::changes(&changes).collect();
         assert_eq!(found, all);
+        // Broken ones are no reason to believe that nothing has changed.
+        let ends = [0, 13, 27, 40];
+        assert_eq!(changes.len(), 40);
+        for cut in 0..=40 {
+            let found: Vec<_> = super::changes(&changes[..cut]).collect();
+            let whole = ends.iter().filter(|end| (1..=cut).contains(*end)).count();
+            let expected = match ends.contains(&cut) {
+                true => all[..whole].to_vec(),
+                false => [&all[..whole], &[Change::All]].concat(),
+            };
+            assert_eq!(found, expected, "{cut}");
+        }
+        changes[13 + 12] = 9;
+        assert_eq!(super::changes(&changes).nth(1), Some(Change::All));
     }
 
     #[test]

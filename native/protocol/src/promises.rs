@@ -240,12 +240,21 @@ impl Promise {
 
     /// The guest wants to learn of all changes of keys with this prefix.
     pub(crate) fn add_prefix(&mut self, prefix: &[u8]) {
-        if !self.begin() {
-            return self.queue.push_all();
-        }
         let prefix: Arc<[u8]> = prefix.into();
-        self.promises.table.add_prefix(&prefix, self.tracker);
-        self.prefixes.insert(prefix);
+        self.prefixes.insert(prefix.clone());
+        match self.begin() {
+            true => self.promises.table.add_prefix(&prefix, self.tracker),
+            false => self.queue.push_all(),
+        }
+    }
+
+    /// While nobody notices changes of keys with the guest's prefixes, any of them may have
+    /// changed. To be called about once a second.
+    pub(crate) fn renew(&mut self) {
+        if !self.is_kept && !self.prefixes.is_empty() {
+            self.begin();
+            self.queue.push_all();
+        }
     }
 
     /// No longer.
@@ -260,8 +269,12 @@ impl Promise {
             let _turn = self.promises.joining();
             self.promises.queues_mut().insert(self.place(), self.queue.clone());
             self.is_kept = self.promises.watching.begin();
-            if !self.is_kept {
-                self.promises.queues_mut().remove(&self.place());
+            match self.is_kept {
+                true => {
+                    let table = &self.promises.table;
+                    self.prefixes.iter().for_each(|it| table.add_prefix(it, self.tracker));
+                }
+                false => drop(self.promises.queues_mut().remove(&self.place())),
             }
         }
         self.is_kept
@@ -269,11 +282,12 @@ impl Promise {
 
     /// The guest tracks nothing any more.
     pub(crate) fn end(&mut self) {
+        let prefixes = std::mem::take(&mut self.prefixes);
         if !std::mem::take(&mut self.is_kept) {
             return;
         }
         let Promise { promises, tracker, .. } = self;
-        for prefix in std::mem::take(&mut self.prefixes) {
+        for prefix in prefixes {
             promises.table.remove_prefix(&prefix, *tracker);
         }
         let _turn = promises.joining();
@@ -489,13 +503,24 @@ mod tests {
         impl Observer for Nobody {
             fn observe(&self, _event: &Event<'_>) {}
         }
-        for _ in 0..OBSERVERS_MAX {
-            databases.observe(0, Arc::new(Nobody)).expect("room");
+        let nobody: Vec<Arc<dyn Observer>> =
+            (0..OBSERVERS_MAX).map(|_| Arc::new(Nobody) as Arc<dyn Observer>).collect();
+        for observer in &nobody {
+            databases.observe(0, observer.clone()).expect("room");
         }
         // None is left for the guest, so what it reads counts as changed.
         one.promise.track(b"x");
         assert_eq!(one.changes(), ["x"]);
         one.promise.add_prefix(b"x");
         assert_eq!((one.changes(), promises.counts()), (vec!["*".to_string()], [0; 3]));
+        one.promise.renew();
+        assert_eq!(one.changes(), ["*"]);
+        // There is room again.
+        databases.forget(&nobody[0]);
+        one.promise.renew();
+        assert_eq!((one.changes(), promises.counts()), (vec!["*".to_string()], [0, 0, 1]));
+        write(&databases, 0, "x", Writer::Unknown);
+        one.promise.renew();
+        assert_eq!(one.changes(), ["x"]);
     }
 }

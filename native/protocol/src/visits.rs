@@ -277,8 +277,10 @@ impl Visits {
         (ticket, Arc::clone(&self.deliver))
     }
 
-    /// Ends the waits that have lasted too long. To be called about once a second.
+    /// Ends the waits that have lasted too long, and does what else is to be done about once a
+    /// second.
     pub fn end_waits(&mut self, seat: Seat<'_>, answers: &mut Vec<u8>) {
+        self.promise.renew();
         let is_late =
             |running: &Running| seat.clock_ms.saturating_sub(running.begun_ms) >= WAIT_MS_MAX;
         let late: Vec<u64> =
@@ -305,5 +307,56 @@ impl Visits {
 impl fmt::Debug for Visits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Visits").field("running", &self.visits.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Promises;
+    use crate::commit::put_tracked;
+    use todana_group::{Gate, Group, GroupOptions, QUEUE_BYTES_MAX, Submit, Wake};
+
+    struct Nobody;
+
+    impl Wake for Nobody {
+        fn wake(&self) {}
+    }
+
+    impl Deliver for Nobody {
+        fn deliver(&self, _outcomes: Vec<(Ticket, Outcome)>) {}
+    }
+
+    #[test]
+    fn a_submission_that_ends_with_tracked_keys_is_answered() {
+        let databases = Arc::new(Databases::with_options(&todana_table::Options {
+            durable: true,
+            ..Default::default()
+        }));
+        let options = GroupOptions {
+            databases: databases.clone(),
+            seed: 1,
+            incarnation: 1,
+            value_bytes_max: 1 << 20,
+            queue_bytes_max: QUEUE_BYTES_MAX,
+            snapshot_log_bytes: None,
+        };
+        let group = Group::new(options, Box::new(Nobody));
+        group.set_gate(Gate::Open, "");
+        let homes = Homes::in_one(group as Arc<dyn Submit>);
+        let seat = Seat { homes: &homes, databases: &databases, clock_ms: 1, wall_ms: 1 };
+        let promises = Promises::new(databases.clone());
+        let promise = promises.join((1, 1), Box::new(|| ()));
+        let mut visits = Visits::new(promise, Arc::new(Nobody));
+        let mut submission = vec![0];
+        put_tracked(&mut submission, &[b"a"]);
+        let mut parcel = 7_u64.to_le_bytes().to_vec();
+        parcel.extend_from_slice(&(submission.len() as u32).to_le_bytes());
+        parcel.extend_from_slice(&submission);
+        assert!(visits.receive(&parcel, 1));
+        let mut answers = Vec::new();
+        assert_eq!(visits.go_on(seat, true, || false, &mut answers), Left::Nothing);
+        assert!(visits.is_empty() && answers.starts_with(&7_u64.to_le_bytes()));
+        assert_eq!(promises.counts(), [1, 1, 0]);
     }
 }

@@ -58,7 +58,7 @@ pub(super) fn put_watch(out: &mut Vec<u8>, database: usize, key: &[u8]) {
 }
 
 /// Appends keys that the next record reads.
-pub(super) fn put_tracked(out: &mut Vec<u8>, keys: &[&[u8]]) {
+pub(crate) fn put_tracked(out: &mut Vec<u8>, keys: &[&[u8]]) {
     put(out, TRACKED, 0, 0, |out| {
         for key in keys {
             // A key of a request is limited.
