@@ -39,22 +39,18 @@ fn keys_are_tracked_that_are_read() {
 
 #[test]
 fn nothing_rides_behind_a_script_whose_keys_are_tracked() {
-    use todana_protocol::testing::{with_durable_hosts, with_guest_hosts};
     for (mode, commits) in [("OFF", 1), ("ON", 2)] {
-        for guest in [false, true] {
-            let mut host = match guest {
-                true => with_guest_hosts(host),
-                false => with_durable_hosts(host),
-            };
-            let mut session = RespSession::default();
-            ask(&mut session, &mut host, &format!("CLIENT TRACKING {mode}"));
-            let before = host.written().1;
-            let eval = "EVAL \"return redis.call('GET', KEYS[1])\" 1 a";
-            let input = ["SET a 1", eval, "SET a 2"].map(|request| array(request)).concat();
-            let replies = shown(&converse(&mut session, &mut host, [&input[..]]).output);
-            assert_eq!(replies, "+OK $1 1 +OK");
-            assert_eq!(host.written().1 - before, commits, "{mode}, a guest: {guest}");
-        }
+        let mut host = todana_protocol::testing::with_durable_hosts(host);
+        let mut session = RespSession::default();
+        ask(&mut session, &mut host, &format!("CLIENT TRACKING {mode}"));
+        let eval = "EVAL \"return redis.call('GET', KEYS[1])\" 1 a";
+        // Its steps are known afterwards: until then nothing rides behind it anyway.
+        ask(&mut session, &mut host, eval);
+        let before = host.written().1;
+        let input = ["SET a 1", eval, "SET a 2"].map(|request| array(request)).concat();
+        let replies = shown(&converse(&mut session, &mut host, [&input[..]]).output);
+        assert_eq!(replies, "+OK $1 1 +OK");
+        assert_eq!(host.written().1 - before, commits, "{mode}");
     }
 }
 
