@@ -320,6 +320,17 @@ without_a_member_nothing_is_done(Config) ->
 
 a_guest_is_refused(Config) ->
     [A | _] = cluster([a], Config),
+    %% A node of the version that knew no tracking, and one of the next version.
+    [
+        begin
+            {error, Sentence} = rpc(A, todana_seat, Function, Arguments),
+            has(Sentence, "use the same version of Todana")
+        end
+     || Wire <- [1, rpc(A, todana_nif, guest_wire, []) + 1],
+        {Function, Arguments} <- [
+            {invite, [z, Wire]}, {visit, [z, self(), Wire, {none, 0}]}
+        ]
+    ],
     has(refused_guest(z, A, [{data_dir, '/tmp/todana-none'}]), "no data_dir"),
     has(refused_guest(z, A, [{cluster_create, yes}]), "create"),
     has(refused_guest(z, off, []), "name a member"),
@@ -370,10 +381,7 @@ messages_reach_all_nodes(Config) ->
         end
      || {N, Publisher} <- lists:enumerate(Sockets),
         Text <- [<<"text", ($0 + N)>>]
-    ],
-    [_, X | _] = Sockets,
-    _ = line(X),
-    has(ask(X, ~"CLIENT TRACKING ON\r\n"), "track keys at a member").
+    ].
 
 a_running_node_becomes_a_guest(Config) ->
     [A | _] = cluster([a], Config),

@@ -175,6 +175,11 @@ handle_info(
     ok = answer(Answers, Index, Full),
     {noreply, State#state{since_ms = now_ms()}};
 handle_info(
+    {todana_changes, Pid, Changes}, #state{seat = {Pid, _}} = State
+) ->
+    ok = changed(Changes),
+    {noreply, State#state{since_ms = now_ms()}};
+handle_info(
     {todana_seat, Pid, Facts, Members}, #state{seat = {Pid, _}} = State
 ) ->
     {noreply, spoken(Facts, Members, State)};
@@ -225,6 +230,13 @@ answer(Answers, Index, Full) ->
     case todana_nif:guest_answer(Answers, Index, Full) of
         ok -> ok;
         dirty -> todana_nif:guest_answer_dirty(Answers, Index, Full)
+    end.
+
+-spec changed(binary()) -> ok.
+changed(Changes) ->
+    case todana_nif:guest_changed(Changes) of
+        ok -> ok;
+        dirty -> todana_nif:guest_changed_dirty(Changes)
     end.
 
 %% Without aten nobody reads heartbeats (todana_heartbeats). Somebody else may

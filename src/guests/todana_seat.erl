@@ -214,18 +214,20 @@ went_on(nothing, State) -> {noreply, State};
 went_on(busy, State) -> {noreply, again(?BUSY_MS, State)};
 went_on(_MoreOrLong, State) -> {noreply, again(0, State)}.
 
-%% Runs something, and sends the answers. `closed': the log has stopped.
+%% Runs something, and sends the changes and then the answers. `closed': the log
+%% has stopped.
 -spec run(
     fun((reference()) ->
-        {atom(), binary(), non_neg_integer(), non_neg_integer()}),
+        {atom(), binary(), binary(), non_neg_integer(), non_neg_integer()}),
     #state{}
 ) -> atom().
 run(Function, #state{native = Native, guest = Guest}) ->
     try Function(Native) of
-        {Left, <<>>, _Index, _Full} ->
-            Left;
-        {Left, Answers, Index, Full} ->
-            Guest ! {todana_answers, self(), Answers, Index, Full},
+        {Left, Changes, Answers, Index, Full} ->
+            _ = Changes =/= <<>> andalso
+                (Guest ! {todana_changes, self(), Changes}),
+            _ = Answers =/= <<>> andalso
+                (Guest ! {todana_answers, self(), Answers, Index, Full}),
             Left
     catch
         error:badarg -> closed

@@ -172,6 +172,8 @@
     guest_take/0,
     guest_answer/3,
     guest_answer_dirty/3,
+    guest_changed/1,
+    guest_changed_dirty/1,
     guest_index/0,
     guest_note_index/1,
     guest_forget_index/0,
@@ -945,6 +947,12 @@ guest_answer(_, _, _) -> erlang:nif_error(not_loaded).
 ) -> ok.
 guest_answer_dirty(_, _, _) -> erlang:nif_error(not_loaded).
 
+-spec guest_changed(Changes :: binary()) -> ok | dirty.
+guest_changed(_) -> erlang:nif_error(not_loaded).
+
+-spec guest_changed_dirty(Changes :: binary()) -> ok.
+guest_changed_dirty(_) -> erlang:nif_error(not_loaded).
+
 -doc "The last entry of the log of which somebody here has an answer.".
 -spec guest_index() -> non_neg_integer().
 guest_index() -> erlang:nif_error(not_loaded).
@@ -973,6 +981,7 @@ seat_receive(_, _) -> erlang:nif_error(not_loaded).
 -spec seat_go_on(reference()) ->
     {
         nothing | busy | more | long,
+        Changes :: binary(),
         Answers :: binary(),
         Index :: non_neg_integer(),
         Full :: 0..65_535
@@ -982,6 +991,7 @@ seat_go_on(_) -> erlang:nif_error(not_loaded).
 -spec seat_go_on_dirty(reference()) ->
     {
         nothing | busy | more | long,
+        Changes :: binary(),
         Answers :: binary(),
         Index :: non_neg_integer(),
         Full :: 0..65_535
@@ -991,6 +1001,7 @@ seat_go_on_dirty(_) -> erlang:nif_error(not_loaded).
 -spec seat_tick(reference()) ->
     {
         ok,
+        Changes :: binary(),
         Answers :: binary(),
         Index :: non_neg_integer(),
         Full :: 0..65_535

@@ -113,6 +113,10 @@ def pytest_collection_modifyitems(config, items):
         for item in items:
             if item.get_closest_marker("memory_only"):
                 item.add_marker(pytest.mark.skip(reason="cannot hold for a durable database"))
+    if config.getoption("--guest"):
+        for item in items:
+            if item.get_closest_marker("records_here"):
+                item.add_marker(pytest.mark.skip(reason="cannot hold for a guest"))
     if is_todana(config):
         return
     for item in items:

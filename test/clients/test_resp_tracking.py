@@ -182,6 +182,32 @@ def test_keys_of_scripts(connect, resp, options):
     assert client.call("EXEC") == [OK, b"3"]
 
 
+@pytest.mark.parametrize("begin, end", [((), ()), ((("MULTI",),), (("EXEC",),))], ids=["pipeline", "EXEC"])
+def test_a_write_behind_a_script(cacher, begin, end):
+    """It is no write of the script, so the client learns that what the script has read is old."""
+    for number in range(20):
+        key = f"k{number}"
+        read = ("EVAL", "return redis.call('GET', KEYS[1])", 1, key)
+        requests = [*begin, ("SET", key, "1"), read, ("SET", key, "2"), *end]
+        cacher.send(b"".join(encode(*request) for request in requests))
+        replies, pushes = [], []
+        while len(replies) < len(requests):
+            reply = cacher.reply()
+            (pushes if isinstance(reply, Push) else replies).append(reply)
+        assert replies[-1] == ([OK, b"1", OK] if end else OK)
+        while not pushes:
+            pushes.append(cacher.reply())
+        assert pushes[-1] == invalid(key.encode())
+        silence_or_again(cacher, key)
+
+
+def silence_or_again(client, key):
+    """Asserts that nothing arrives but invalidations of this key, and the reply."""
+    client.send(encode("PING"))
+    while (reply := client.reply()) != Status("PONG"):
+        assert reply == invalid(key.encode())
+
+
 def answer(client, *arguments):
     """The reply to a request, without the pushes before it."""
     client.send(encode(*arguments))
@@ -315,6 +341,7 @@ def test_rueidis_caches(server, tmp_path):
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
+@pytest.mark.records_here
 def test_keyspace_notifications(connect, resp):
     """Changes are published with the names that Redis gives them."""
     listener = connect.resp()
@@ -374,6 +401,7 @@ def test_keyspace_notifications(connect, resp):
     assert isinstance(error, Error)
 
 
+@pytest.mark.records_here
 def test_a_record_leaves_its_database_before_it_arrives_in_another(connect, resp):
     """MOVE notifies of both databases, in this order."""
     listener = connect.resp()
@@ -388,6 +416,7 @@ def test_a_record_leaves_its_database_before_it_arrives_in_another(connect, resp
         assert resp.call("CONFIG", "SET", "notify-keyspace-events", "") == OK
 
 
+@pytest.mark.records_here
 def test_notifications_pass_many_patterns(connect, resp):
     """A notification is compared with many patterns in several rounds, and is received once."""
     listener, count = connect.resp(), 9_000

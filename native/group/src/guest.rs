@@ -6,20 +6,22 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{
     AtomicU8, AtomicU16, AtomicU64, AtomicUsize,
     Ordering::{Relaxed, SeqCst},
 };
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use parking_lot::Mutex;
+use todana_command::cause::Writer;
 use todana_command::{DATABASES, Databases, FORMAT_MIN};
 
 use crate::flights::{Part, deliver};
+use crate::following::{Follow, Following, Wishes};
 use crate::gate::SharedGate;
 use crate::group::Wake;
-use crate::parcel::{self, Answers};
+use crate::parcel::{self, Answers, Change, News};
 use crate::queue::Queue;
 use crate::submission::{Deliver, Gate, Outcome, Submission, Submit, Ticket};
 
@@ -58,6 +60,8 @@ pub struct Guest {
     /// A bit for each numbered database that had no room then.
     full: AtomicU16,
     sent: Mutex<Sent>,
+    /// The changes of which clients want to learn.
+    wishes: Wishes,
 }
 
 /// The submissions on their way.
@@ -101,6 +105,7 @@ impl Guest {
             answered_index: AtomicU64::new(0),
             full: AtomicU16::new(0),
             sent: Mutex::default(),
+            wishes: Wishes::default(),
         })
     }
 
@@ -139,8 +144,13 @@ impl Guest {
         }
     }
 
-    /// The seat is lost. The next one gets the submissions that were sent and change nothing.
+    /// The seat is lost. The next one gets the submissions that were sent and change nothing. What
+    /// clients have read may change without notice, so they forget it.
     pub fn lose_seat(&self) {
+        self.wishes.begin_anew();
+        if let Some(follower) = self.wishes.follower() {
+            follower.all_changed();
+        }
         let mut lost = Vec::new();
         let mut sent = self.sent.lock();
         sent.numbers.clear();
@@ -175,8 +185,9 @@ impl Guest {
     /// A parcel for the seat; `None` if nothing waits, or if too much is on its way. The waker is
     /// called when that changes.
     pub fn take(&self) -> Option<Vec<u8>> {
-        let mut sent = self.sent.lock();
         let mut parcel = Vec::new();
+        self.put_prefixes(&mut parcel);
+        let mut sent = self.sent.lock();
         while sent.bytes < SENT_BYTES_MAX
             && let Some(flying) = sent.again.pop_front()
         {
@@ -193,7 +204,46 @@ impl Guest {
             }
         }
         sent.is_full = sent.bytes >= SENT_BYTES_MAX;
+        // Behind what clients have submitted that have left.
+        if !sent.is_full && self.wishes.take_end() {
+            parcel::put_news(&mut parcel, News::Nothing);
+        }
         (!parcel.is_empty()).then_some(parcel)
+    }
+
+    /// The seat learns a prefix before what is submitted later.
+    fn put_prefixes(&self, parcel: &mut Vec<u8>) {
+        for (prefix, is_wanted) in self.wishes.take_prefixes() {
+            let news = match is_wanted {
+                true => News::Prefix(&prefix),
+                false => News::NoPrefix(&prefix),
+            };
+            parcel::put_news(parcel, news);
+        }
+    }
+
+    /// Takes changes that the seat has noticed. Those by a submission of this node come before its
+    /// answer.
+    pub fn take_changes(&self, changes: &[u8]) {
+        if let Some(follower) = self.wishes.follower() {
+            for change in parcel::changes(changes) {
+                match change {
+                    Change::Key { key, by } => follower.changed(key, self.writer(by)),
+                    Change::All => follower.all_changed(),
+                }
+            }
+        }
+        // A submission of a client that has left may have come after the end.
+        if !changes.is_empty() && self.wishes.repeat_end() {
+            self.wake.wake();
+        }
+    }
+
+    /// The client that has submitted this.
+    fn writer(&self, number: Option<u64>) -> Writer {
+        let sent = number.map(|number| (number, self.sent.lock()));
+        let flying = sent.as_ref().and_then(|(number, sent)| sent.flying.get(number));
+        flying.map_or(Writer::Unknown, |flying| flying.part.ticket().writer())
     }
 
     /// A seat has answered somebody here after it had applied the entry of this index.
@@ -332,6 +382,10 @@ impl Submit for Guest {
         true
     }
 
+    fn following(&self) -> Option<&dyn Following> {
+        Some(self)
+    }
+
     fn is_full(&self, number: usize) -> bool {
         number < DATABASES && self.full.load(Relaxed) & 1 << number != 0
     }
@@ -362,6 +416,34 @@ impl Submit for Guest {
     }
 }
 
+impl Following for Guest {
+    fn follow(&self, follower: Weak<dyn Follow>) {
+        self.wishes.follow(follower);
+    }
+
+    fn begin(&self) {
+        self.wishes.begin();
+    }
+
+    fn end(&self) {
+        if self.wishes.end() {
+            self.wake.wake();
+        }
+    }
+
+    fn add_prefix(&self, prefix: &Arc<[u8]>) {
+        if self.wishes.add_prefix(prefix) {
+            self.wake.wake();
+        }
+    }
+
+    fn remove_prefix(&self, prefix: &[u8]) {
+        if self.wishes.remove_prefix(prefix) {
+            self.wake.wake();
+        }
+    }
+}
+
 impl fmt::Debug for Guest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (queue_bytes, sent) = self.figures();
@@ -370,5 +452,71 @@ impl fmt::Debug for Guest {
             .field("queue_bytes", &queue_bytes)
             .field("sent", &sent)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parcel::{ONLY_READS, Wanted};
+
+    const QUEUE_BYTES: usize = 4 * SENT_BYTES_MAX;
+
+    struct Nobody;
+
+    impl Wake for Nobody {
+        fn wake(&self) {}
+    }
+
+    impl Deliver for Nobody {
+        fn deliver(&self, _outcomes: Vec<(Ticket, Outcome)>) {}
+    }
+
+    fn submit(guest: &Guest, records: Vec<u8>, number: u64) {
+        guest.submit(&mut vec![Submission {
+            records,
+            count: 1,
+            format: FORMAT_MIN,
+            units: 1,
+            ticket: Ticket { place: (0, 0), number },
+            deliver: Arc::new(Nobody),
+        }]);
+    }
+
+    #[test]
+    fn a_seat_forgets_the_last_client_after_it_has_run_its_submissions() {
+        let guest = Guest::new(Box::new(Nobody), QUEUE_BYTES, 1 << 20);
+        guest.set_gate(Gate::Open, "");
+        let wanted = || {
+            let parcel = guest.take().unwrap_or_default();
+            let shown = |wanted| match wanted {
+                Wanted::Submission(bytes) => bytes.len(),
+                Wanted::News(News::Nothing) => 0,
+                other => panic!("{other:?}"),
+            };
+            parcel::wanted(&parcel).map(|(_, it)| shown(it)).collect::<Vec<_>>()
+        };
+        guest.begin();
+        submit(&guest, vec![ONLY_READS, 0], 1);
+        guest.end();
+        assert_eq!(wanted(), [2, 0]);
+        // What does not fit comes later, and then the end.
+        guest.begin();
+        submit(&guest, vec![ONLY_READS; SENT_BYTES_MAX], 2);
+        submit(&guest, vec![ONLY_READS; 3], 3);
+        guest.end();
+        assert_eq!(wanted(), [SENT_BYTES_MAX]);
+        let mut answers = Vec::new();
+        parcel::put_answer(&mut answers, 2, parcel::Answer::Dropped);
+        guest.answer(&answers, 0, 0);
+        assert_eq!(wanted(), [3, 0]);
+        assert_eq!(wanted(), [0; 0]);
+        // The loop had not handed it over when its client left.
+        submit(&guest, vec![ONLY_READS; 4], 4);
+        assert_eq!(wanted(), [4]);
+        let mut changes = Vec::new();
+        parcel::put_change(&mut changes, Change::Key { key: b"a", by: None });
+        guest.take_changes(&changes);
+        assert_eq!(wanted(), [0]);
     }
 }

@@ -3,8 +3,13 @@
 //! ```text
 //!  parcel    per submission: number 8 | length 4 | its bytes; the first of them is its head
 //!            head 40 (hexadecimal): the guest waits for an entry of the log, of this index 8
+//!            head 20, 21: it wants to learn of changes of keys with this prefix, or no longer;
+//!            head 22: of none any more. The number is 0
 //!  answers   per answer: number 8 | length 4 | outcome 1 | the tape of the replies
 //!            outcome: 0 applied, 1 dropped, 2 unknown, 3 fresh
+//!  changes   per change: number 8 of the submission that has made it, or 0 | length 4 | kind 1 |
+//!            key
+//!            kind: 0 this key, 1 any key
 //! ```
 //!
 //! Numbers begin with the lowest byte. The crate of the protocols knows what a submission is.
@@ -14,13 +19,18 @@ use todana_command::Tape;
 
 /// The version of parcels, answers, submissions of guests and tapes. A guest works only with a seat
 /// that has the same.
-pub const GUEST_WIRE: u8 = 1;
+pub const GUEST_WIRE: u8 = 2;
 
 /// Added to the head of a submission that changes nothing.
 pub const ONLY_READS: u8 = 0x80;
 
 /// The head of a wait for an entry.
 const ENTRY: u8 = 0x40;
+
+/// The heads of what a guest wants to learn.
+const PREFIX: u8 = 0x20;
+const NO_PREFIX: u8 = 0x21;
+const NOTHING: u8 = 0x22;
 
 /// What a guest wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +39,34 @@ pub enum Wanted<'b> {
     Submission(&'b [u8]),
     /// To know when the entry of this index is applied.
     Entry(u64),
+    /// To learn of changes, or no longer.
+    News(News<'b>),
+}
+
+/// The changes of which a guest wants to learn, beside those of keys that it reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News<'b> {
+    /// Those of keys with this prefix.
+    Prefix(&'b [u8]),
+    /// Those of keys with this prefix no longer.
+    NoPrefix(&'b [u8]),
+    /// None, until it says or reads something else.
+    Nothing,
+}
+
+/// What a guest learns of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change<'b> {
+    /// This key has changed. If the guest's own submission of this number has done it, that comes
+    /// before the answer.
+    Key {
+        /// The key.
+        key: &'b [u8],
+        /// The number.
+        by: Option<u64>,
+    },
+    /// Any key may have changed.
+    All,
 }
 
 /// The answer of a seat.
@@ -71,6 +109,24 @@ pub(crate) fn only_reads(bytes: &[u8]) -> bool {
 /// Appends a submission.
 pub(crate) fn put(out: &mut Vec<u8>, number: u64, bytes: &[u8]) {
     put_framed(out, number, &[], bytes);
+}
+
+/// Appends what a guest wants to learn.
+pub(crate) fn put_news(out: &mut Vec<u8>, news: News<'_>) {
+    let (head, prefix) = match news {
+        News::Prefix(prefix) => (PREFIX, prefix),
+        News::NoPrefix(prefix) => (NO_PREFIX, prefix),
+        News::Nothing => (NOTHING, &[][..]),
+    };
+    put_framed(out, 0, &[head], prefix);
+}
+
+/// Appends a change.
+pub fn put_change(out: &mut Vec<u8>, change: Change<'_>) {
+    match change {
+        Change::Key { key, by } => put_framed(out, by.unwrap_or(0), &[0], key),
+        Change::All => put_framed(out, 0, &[1], &[]),
+    }
 }
 
 /// Appends an answer.
@@ -133,8 +189,36 @@ impl<'b> Iterator for Wants<'b> {
     fn next(&mut self) -> Option<(u64, Wanted<'b>)> {
         self.0.next(|bytes| match bytes.split_first()? {
             (&ENTRY, index) => Some(Wanted::Entry(u64::from_le_bytes(index.try_into().ok()?))),
+            (&PREFIX, prefix) => Some(Wanted::News(News::Prefix(prefix))),
+            (&NO_PREFIX, prefix) => Some(Wanted::News(News::NoPrefix(prefix))),
+            (&NOTHING, []) => Some(Wanted::News(News::Nothing)),
             _ => Some(Wanted::Submission(bytes)),
         })
+    }
+}
+
+/// Changes. Bytes that are broken stand for a change of any key.
+#[derive(Clone, Copy, Debug)]
+pub struct Changes<'b>(Frames<'b>);
+
+/// Those in some bytes.
+pub fn changes(bytes: &[u8]) -> Changes<'_> {
+    Changes(Frames { rest: bytes })
+}
+
+impl<'b> Iterator for Changes<'b> {
+    type Item = Change<'b>;
+
+    fn next(&mut self) -> Option<Change<'b>> {
+        let Some((number, (kind, key))) = self.0.next(|bytes| bytes.split_first()) else {
+            let broken = std::mem::take(&mut self.0.rest);
+            return (!broken.is_empty()).then_some(Change::All);
+        };
+        match (kind, key) {
+            (0, key) => Some(Change::Key { key, by: (number > 0).then_some(number) }),
+            // Of a kind that is not known, too.
+            _ => Some(Change::All),
+        }
     }
 }
 
@@ -182,6 +266,38 @@ mod tests {
             assert!(whole < 2, "cut at {cut}");
             assert_eq!(found.is_whole(), cut == 15, "cut at {cut}");
         }
+    }
+
+    #[test]
+    fn news_and_changes_are_what_was_put() {
+        let all = [News::Prefix(b""), News::Prefix(b"a:"), News::NoPrefix(b"a:"), News::Nothing];
+        let mut parcel = Vec::new();
+        all.iter().for_each(|news| put_news(&mut parcel, *news));
+        let found: Vec<_> = wanted(&parcel).collect();
+        assert_eq!(found, all.map(|news| (0, Wanted::News(news))));
+        let all = [
+            Change::Key { key: b"", by: None },
+            Change::Key { key: b"k", by: Some(7) },
+            Change::All,
+        ];
+        let mut changes = Vec::new();
+        all.iter().for_each(|change| put_change(&mut changes, *change));
+        let found: Vec<_> = super::changes(&changes).collect();
+        assert_eq!(found, all);
+        // Broken ones are no reason to believe that nothing has changed.
+        let ends = [0, 13, 27, 40];
+        assert_eq!(changes.len(), 40);
+        for cut in 0..=40 {
+            let found: Vec<_> = super::changes(&changes[..cut]).collect();
+            let whole = ends.iter().filter(|end| (1..=cut).contains(*end)).count();
+            let expected = match ends.contains(&cut) {
+                true => all[..whole].to_vec(),
+                false => [&all[..whole], &[Change::All]].concat(),
+            };
+            assert_eq!(found, expected, "{cut}");
+        }
+        changes[13 + 12] = 9;
+        assert_eq!(super::changes(&changes).nth(1), Some(Change::All));
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::sync::Arc;
+
+use crate::following::Following;
 use todana_command::cause::Writer;
 use todana_command::{FORMAT_MAX, Tape};
 
@@ -127,6 +129,10 @@ pub trait Submit: Send + Sync + fmt::Debug {
     /// Whether this node has no records, so that another one executes reads, too.
     fn is_away(&self) -> bool {
         false
+    }
+    /// The source of changes, if another node has the records.
+    fn following(&self) -> Option<&dyn Following> {
+        None
     }
     /// Whether a numbered database has no room, as far as a node without its records knows.
     fn is_full(&self, number: usize) -> bool {

@@ -12,6 +12,9 @@ use todana_group::{GUEST_WIRE, Guest, Homes, QUEUE_BYTES_MAX, SeatFacts, Submit,
 /// Bytes of answers that may be copied on a normal scheduler: some ten microseconds.
 const ANSWER_BYTES_MAX: usize = 256 << 10;
 
+/// Bytes of changes that may be passed on by a normal scheduler: some hundred keys.
+const CHANGE_BYTES_MAX: usize = 8 << 10;
+
 static GUEST: RwLock<Option<Arc<Guest>>> = RwLock::new(None);
 
 /// Whether each write of the members is on disk when it is answered.
@@ -151,6 +154,24 @@ fn guest_answer(answers: Binary<'_>, index: u64, full: u16) -> NifResult<Atom> {
 #[rustler::nif(schedule = "DirtyCpu")]
 fn guest_answer_dirty(answers: Binary<'_>, index: u64, full: u16) -> NifResult<Atom> {
     the_guest()?.answer(&answers, index, full);
+    Ok(atoms::ok())
+}
+
+/// `guest_changed(Changes) -> ok | dirty`: keys that have changed at the seat. Those that a
+/// submission of this node has changed come before its answer.
+#[rustler::nif]
+fn guest_changed(changes: Binary<'_>) -> NifResult<Atom> {
+    if changes.len() > CHANGE_BYTES_MAX {
+        return Ok(atoms::dirty());
+    }
+    the_guest()?.take_changes(&changes);
+    Ok(atoms::ok())
+}
+
+/// The same, of any length.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn guest_changed_dirty(changes: Binary<'_>) -> NifResult<Atom> {
+    the_guest()?.take_changes(&changes);
     Ok(atoms::ok())
 }
 

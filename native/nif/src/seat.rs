@@ -6,11 +6,12 @@ use crate::{atoms, durable};
 use parking_lot::Mutex;
 use rustler::types::atom::Atom;
 use rustler::{Binary, Encoder, Env, LocalPid, NewBinary, NifResult, Term};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
+use todana_command::Databases;
 use todana_group::{Deliver, Homes, Outcome, Submit, Ticket, full_databases};
-use todana_protocol::{Left, Seat, Visits};
+use todana_protocol::{Left, Promises, Seat, Visits};
 
 /// Resources for the submissions of a guest.
 pub(crate) static SEAT: ResourceType<GuestSeat> = ResourceType::new(c"todana_seat");
@@ -26,8 +27,12 @@ const DIRTY_SLICE: Duration = Duration::from_millis(20);
 
 static LAST: AtomicU32 = AtomicU32::new(0);
 
+/// The promises to all guests, while there are some.
+static PROMISES: Mutex<Weak<Promises>> = Mutex::new(Weak::new());
+
 /// The submissions of a guest.
 pub(crate) struct GuestSeat {
+    promises: Arc<Promises>,
     visits: Mutex<Visits>,
     outcomes: Arc<Outcomes>,
 }
@@ -53,13 +58,32 @@ impl Deliver for Outcomes {
 /// `seat_open() -> Seat`: for one guest. The calling process receives `todana_ready` when it should
 /// go on.
 #[rustler::nif]
-fn seat_open(env: Env<'_>) -> Term<'_> {
-    let outcomes = Arc::new(Outcomes { process: env.pid(), arrived: Mutex::default() });
+fn seat_open(env: Env<'_>) -> NifResult<Term<'_>> {
+    let promises = promises_of(durable::first().the_group()?.databases());
+    let process = env.pid();
+    let outcomes = Arc::new(Outcomes { process, arrived: Mutex::default() });
     let place = (PLACE, LAST.fetch_add(1, Relaxed));
-    let visits = Mutex::new(Visits::new(place, outcomes.clone()));
-    let seat = SEAT.make(GuestSeat { visits, outcomes }, 0);
+    let wake = move || {
+        erts::send(process, |_| atoms::todana_ready().as_c_arg());
+    };
+    let promise = promises.join(place, Box::new(wake));
+    let visits = Mutex::new(Visits::new(promise, outcomes.clone()));
+    let seat = SEAT.make(GuestSeat { promises, visits, outcomes }, 0);
     // SAFETY: the term was made in this environment.
-    unsafe { Term::new(env, seat.term(env.as_c_arg())) }
+    Ok(unsafe { Term::new(env, seat.term(env.as_c_arg())) })
+}
+
+/// The promises to all guests about these databases.
+fn promises_of(databases: &Arc<Databases>) -> Arc<Promises> {
+    let mut present = PROMISES.lock();
+    if let Some(promises) = present.upgrade()
+        && promises.are_of(databases)
+    {
+        return promises;
+    }
+    let promises = Promises::new(Arc::clone(databases));
+    *present = Arc::downgrade(&promises);
+    promises
 }
 
 fn the_seat<'a>(env: Env<'a>, seat: Term<'a>) -> NifResult<&'a GuestSeat> {
@@ -76,9 +100,10 @@ fn seat_receive<'a>(env: Env<'a>, seat: Term<'a>, parcel: Binary<'a>) -> NifResu
     Ok(seat.visits.lock().receive(&parcel, clock_ms(libc::CLOCK_MONOTONIC)))
 }
 
-/// `seat_go_on(Seat) -> {nothing | busy | more | long, Answers, Index, Full}`: runs what it can,
-/// for half a millisecond. `busy`: to be called again a little later; `long`: by
-/// `seat_go_on_dirty`. The last two are for [`todana_group::Guest::answer`].
+/// `seat_go_on(Seat) -> {nothing | busy | more | long, Changes, Answers, Index, Full}`: runs what
+/// it can, for half a millisecond. `busy`: to be called again a little later; `long`: by
+/// `seat_go_on_dirty`. The guest gets the changes before the answers
+/// ([`todana_group::Guest::take_changes`]). The last two are for [`todana_group::Guest::answer`].
 #[rustler::nif]
 fn seat_go_on<'a>(env: Env<'a>, seat: Term<'a>) -> NifResult<Term<'a>> {
     let started = Instant::now();
@@ -109,7 +134,7 @@ fn go_on<'a>(
     })
 }
 
-/// `seat_tick(Seat) -> {ok, Answers, Index, Full}`: once a second. Ends waits that
+/// `seat_tick(Seat) -> {ok, Changes, Answers, Index, Full}`: once a second. Ends waits that
 /// have lasted too long.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn seat_tick<'a>(env: Env<'a>, seat: Term<'a>) -> NifResult<Term<'a>> {
@@ -127,6 +152,10 @@ fn with<'a>(
     let seat = the_seat(env, seat)?;
     let group = durable::first().the_group()?;
     let databases = Arc::clone(group.databases());
+    if !seat.promises.are_of(&databases) {
+        // The log was opened again: the guest needs another seat.
+        return Err(rustler::Error::BadArg);
+    }
     let homes = Homes::in_one(Arc::clone(&group) as Arc<dyn Submit>);
     let place = Seat {
         homes: &homes,
@@ -138,12 +167,17 @@ fn with<'a>(
     // A separate statement: those that arrive later wake the process again.
     let arrived = std::mem::take(&mut *seat.outcomes.arrived.lock());
     visits.settle(arrived);
-    let mut answers = Vec::new();
+    let (mut changes, mut answers) = (Vec::new(), Vec::new());
+    visits.take_changes(&mut changes);
     let word = run(&mut visits, place, &mut answers);
-    let mut binary = NewBinary::new(env, answers.len());
-    binary.as_mut_slice().copy_from_slice(&answers);
+    let binary = |bytes: &[u8]| {
+        let mut binary = NewBinary::new(env, bytes.len());
+        binary.as_mut_slice().copy_from_slice(bytes);
+        Binary::from(binary)
+    };
     let full = if answers.is_empty() { 0 } else { full_databases(&databases) };
-    Ok((word, Binary::from(binary), group.applied_index(), full).encode(env))
+    let (changes, answers) = (binary(&changes), binary(&answers));
+    Ok((word, changes, answers, group.applied_index(), full).encode(env))
 }
 
 /// `seat_facts() -> {Gate, Facts, Reason}`: what guests learn about this node. Facts are

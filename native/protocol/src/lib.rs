@@ -14,12 +14,15 @@ mod host;
 mod limits;
 mod options;
 mod persistence;
+mod promises;
 mod session;
 mod spelling;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod tracking;
 mod visit;
 mod visits;
+mod watching;
 mod written;
 
 pub use class::Class;
@@ -28,8 +31,11 @@ pub use host::*;
 pub use limits::Limits;
 pub use options::*;
 pub use persistence::*;
+pub use promises::{Promise, Promises};
 pub use session::*;
 pub use spelling::memory_bytes;
+pub use tracking::{PendingKind, Tracker, TrackingTable};
 pub use visit::{Step, Visit};
 pub use visits::{Left, Seat, Visits};
+pub use watching::{MakeObserver, Watching};
 pub use written::wrapped;

@@ -10,7 +10,9 @@ mod test_log;
 mod written;
 
 pub use peer::Peer;
-pub use test_log::{TestLog, check_write, with_durable_hosts, with_guest_hosts, with_member_hosts};
+pub use test_log::{
+    Changed, TestLog, check_write, with_durable_hosts, with_guest_hosts, with_member_hosts,
+};
 pub use written::is_written;
 
 use crate::{

@@ -5,6 +5,7 @@
 //! tape, are the guest's.
 
 use crate::commit::{Asked, Commits, Handover, Log, NotDone, Ran, Records, Wait};
+use crate::promises::Promise;
 use todana_command::{
     Begun, Command, Context, DATABASES, Databases, LONG_UNITS, LoggedSeen, LoggedWatch, Scratch,
     Status, Tape, Transaction, decode_transaction, estimated_units,
@@ -25,6 +26,17 @@ pub struct Visit {
     done: usize,
     /// The record behind them, if it takes long and was begun.
     begun: Option<Begun>,
+    tracks: Tracks,
+}
+
+/// Whether clients of the guest track keys that a visit reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tracks {
+    /// So far, none was named.
+    No,
+    Yes,
+    /// They have left.
+    NoMore,
 }
 
 /// What a visit needs next.
@@ -47,7 +59,17 @@ impl Visit {
     pub fn new(bytes: Vec<u8>) -> Option<Visit> {
         Records::of(&bytes)?;
         let (commits, tape) = (Commits::default(), Tape::for_another_node());
-        Some(Visit { bytes, commits, tape, done: 0, begun: None })
+        Some(Visit { bytes, commits, tape, done: 0, begun: None, tracks: Tracks::No })
+    }
+
+    /// Whether clients of the guest track keys that it has read, or is about to read.
+    pub(crate) fn is_tracked(&self) -> bool {
+        self.tracks == Tracks::Yes
+    }
+
+    /// The clients that tracked keys have left.
+    pub(crate) fn track_nothing(&mut self) {
+        self.tracks = Tracks::NoMore;
     }
 
     /// Takes the outcome of what was handed over, or of a wait.
@@ -67,7 +89,9 @@ impl Visit {
 
     /// Whether what it runs next probably takes long.
     pub fn takes_long(&self, databases: &Databases) -> bool {
-        let next = Records::of(&self.bytes).and_then(|records| records.behind(self.done).next());
+        let is_run = |asked: &Result<Asked<'_>, ()>| !matches!(asked, Ok(Asked::Tracked(_)));
+        let records = Records::of(&self.bytes);
+        let next = records.and_then(|records| records.behind(self.done).find(is_run));
         match next {
             Some(Ok(Asked::Command { database, body, .. })) => {
                 let mut scratch = Scratch::default();
@@ -82,19 +106,36 @@ impl Visit {
                 }
             }
             Some(Ok(Asked::Transaction { .. })) => true,
-            Some(Ok(Asked::Watch { .. }) | Err(())) | None => false,
+            Some(Ok(Asked::Watch { .. } | Asked::Tracked(_)) | Err(())) | None => false,
         }
     }
 
     /// Runs what can be run now, until `is_over`; at least one command, or a slice of a long one.
     /// The level of the log is replaced by that of the guest's client.
-    pub fn go_on(&mut self, log: Log<'_>, mut is_over: impl FnMut() -> bool) -> Step {
-        let Visit { bytes, commits, tape, done, begun } = self;
+    pub(crate) fn go_on(
+        &mut self,
+        log: Log<'_>,
+        promise: &mut Promise,
+        mut is_over: impl FnMut() -> bool,
+    ) -> Step {
+        let Visit { bytes, commits, tape, done, begun, tracks } = self;
         let Some(all) = Records::of(bytes) else { return Step::Answered(Vec::new()) };
         let log = Log { level: all.level, of_guest: true, ..log };
         let mut rest = all.behind(*done);
         commits.begin_turn();
         while let Some(asked) = rest.next() {
+            if let Ok(Asked::Tracked(keys)) = asked {
+                // Each time before the record behind it is run, and never later.
+                if *tracks != Tracks::NoMore {
+                    *tracks = Tracks::Yes;
+                    keys.for_each(|key| promise.track(key));
+                }
+                if rest.len() == 0 && !commits.is_recording() {
+                    // Broken: nothing reads these keys.
+                    *done = all.len();
+                }
+                continue;
+            }
             if tape.recorded_bytes() > TAPE_BYTES_MAX && !commits.is_playing() {
                 if commits.is_recording() {
                     break;
@@ -181,5 +222,6 @@ fn ask(
             tape.watch(&watch.logged().unwrap_or_else(failed));
             Status::Done
         }),
+        Ok(Asked::Tracked(_)) => Ran::Done(Status::Internal),
     }
 }

@@ -1,12 +1,13 @@
 //! The submissions of a guest that this node runs now.
 
 use crate::commit::{Log, NotDone, ReadLevel, Wait};
+use crate::promises::{Promise, ticket_number};
 use crate::visit::{Step, Visit};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use todana_command::Databases;
-use todana_group::parcel::{self, Answer, Wanted};
+use todana_group::parcel::{self, Answer, News, Wanted};
 use todana_group::{Deliver, GroupNumber, Homes, Outcome, Submission, Ticket};
 
 /// After this time, a submission waits no longer: the guest has given up before.
@@ -30,8 +31,8 @@ pub struct Seat<'s> {
 
 /// The submissions of a guest.
 pub struct Visits {
-    /// The place of their tickets: that of no other guest.
-    place: (u32, u32),
+    /// Has the place of their tickets: that of no other guest.
+    promise: Promise,
     deliver: Arc<dyn Deliver>,
     /// By the numbers of their tickets.
     visits: HashMap<u64, Running>,
@@ -74,9 +75,9 @@ pub enum Left {
 
 impl Visits {
     /// None so far. Outcomes come back by [`Visits::settle`].
-    pub fn new(place: (u32, u32), deliver: Arc<dyn Deliver>) -> Visits {
+    pub fn new(promise: Promise, deliver: Arc<dyn Deliver>) -> Visits {
         Visits {
-            place,
+            promise,
             deliver,
             visits: HashMap::new(),
             ready: VecDeque::new(),
@@ -95,18 +96,42 @@ impl Visits {
         let mut wanted = parcel::wanted(parcel);
         wanted.by_ref().for_each(|(number, wanted)| {
             let task = match wanted {
+                Wanted::News(news) => return self.note(news),
                 Wanted::Entry(index) => Task::Entry(index),
                 Wanted::Submission(bytes) => match Visit::new(bytes.to_vec()) {
                     Some(visit) => Task::Visit(Box::new(visit)),
                     None => Task::Dropped,
                 },
             };
-            self.last_ticket += 1;
+            self.last_ticket = ticket_number(self.last_ticket, false);
             let running = Running { number, task, begun_ms: clock_ms, busy_since_ms: None };
             self.visits.insert(self.last_ticket, running);
             self.ready.push_back(self.last_ticket);
         });
         wanted.is_whole()
+    }
+
+    fn note(&mut self, news: News<'_>) {
+        match news {
+            News::Prefix(prefix) => self.promise.add_prefix(prefix),
+            News::NoPrefix(prefix) => self.promise.remove_prefix(prefix),
+            News::Nothing => {
+                for running in self.visits.values_mut() {
+                    if let Task::Visit(visit) = &mut running.task {
+                        visit.track_nothing();
+                    }
+                }
+                self.promise.end();
+            }
+        }
+    }
+
+    /// Appends the changes of which the guest must learn. Called after [`Visits::settle`] and
+    /// before [`Visits::go_on`]: changes that the guest's own submissions have made come before
+    /// their answers.
+    pub fn take_changes(&mut self, changes: &mut Vec<u8>) {
+        let visits = &self.visits;
+        self.promise.take_changes(changes, |ticket| visits.get(&ticket).map(|it| it.number));
     }
 
     /// Takes the outcomes of what was handed over, by the numbers of the tickets.
@@ -207,7 +232,7 @@ impl Visits {
             now_ms: group.now_ms().unwrap_or(seat.wall_ms),
             of_guest: true,
         };
-        match visit.go_on(log, is_over) {
+        match visit.go_on(log, &mut self.promise, is_over) {
             Step::Answered(tape) => {
                 parcel::put_answer(answers, running.number, Answer::Applied(&tape));
             }
@@ -245,19 +270,23 @@ impl Visits {
 
     /// Keeps a submission under a ticket that was never used.
     fn insert(&mut self, running: Running) -> (Ticket, Arc<dyn Deliver>) {
-        self.last_ticket += 1;
+        let is_tracked = matches!(&running.task, Task::Visit(visit) if visit.is_tracked());
+        self.last_ticket = ticket_number(self.last_ticket, is_tracked);
         self.visits.insert(self.last_ticket, running);
-        (Ticket { place: self.place, number: self.last_ticket }, Arc::clone(&self.deliver))
+        let ticket = Ticket { place: self.promise.place(), number: self.last_ticket };
+        (ticket, Arc::clone(&self.deliver))
     }
 
-    /// Ends the waits that have lasted too long. To be called about once a second.
+    /// Ends the waits that have lasted too long, and does what else is to be done about once a
+    /// second.
     pub fn end_waits(&mut self, seat: Seat<'_>, answers: &mut Vec<u8>) {
+        self.promise.renew();
         let is_late =
             |running: &Running| seat.clock_ms.saturating_sub(running.begun_ms) >= WAIT_MS_MAX;
         let late: Vec<u64> =
             self.visits.iter().filter(|(_, it)| is_late(it)).map(|(ticket, _)| *ticket).collect();
         for number in late {
-            let ticket = Ticket { place: self.place, number };
+            let ticket = Ticket { place: self.promise.place(), number };
             let is_withdrawn = seat.homes.groups().any(|group| group.withdraw(ticket));
             let Some(running) = self.visits.get_mut(&number) else { continue };
             match &mut running.task {
@@ -278,5 +307,56 @@ impl Visits {
 impl fmt::Debug for Visits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Visits").field("running", &self.visits.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Promises;
+    use crate::commit::put_tracked;
+    use todana_group::{Gate, Group, GroupOptions, QUEUE_BYTES_MAX, Submit, Wake};
+
+    struct Nobody;
+
+    impl Wake for Nobody {
+        fn wake(&self) {}
+    }
+
+    impl Deliver for Nobody {
+        fn deliver(&self, _outcomes: Vec<(Ticket, Outcome)>) {}
+    }
+
+    #[test]
+    fn a_submission_that_ends_with_tracked_keys_is_answered() {
+        let databases = Arc::new(Databases::with_options(&todana_table::Options {
+            durable: true,
+            ..Default::default()
+        }));
+        let options = GroupOptions {
+            databases: databases.clone(),
+            seed: 1,
+            incarnation: 1,
+            value_bytes_max: 1 << 20,
+            queue_bytes_max: QUEUE_BYTES_MAX,
+            snapshot_log_bytes: None,
+        };
+        let group = Group::new(options, Box::new(Nobody));
+        group.set_gate(Gate::Open, "");
+        let homes = Homes::in_one(group as Arc<dyn Submit>);
+        let seat = Seat { homes: &homes, databases: &databases, clock_ms: 1, wall_ms: 1 };
+        let promises = Promises::new(databases.clone());
+        let promise = promises.join((1, 1), Box::new(|| ()));
+        let mut visits = Visits::new(promise, Arc::new(Nobody));
+        let mut submission = vec![0];
+        put_tracked(&mut submission, &[b"a"]);
+        let mut parcel = 7_u64.to_le_bytes().to_vec();
+        parcel.extend_from_slice(&(submission.len() as u32).to_le_bytes());
+        parcel.extend_from_slice(&submission);
+        assert!(visits.receive(&parcel, 1));
+        let mut answers = Vec::new();
+        assert_eq!(visits.go_on(seat, true, || false, &mut answers), Left::Nothing);
+        assert!(visits.is_empty() && answers.starts_with(&7_u64.to_le_bytes()));
+        assert_eq!(promises.counts(), [1, 1, 0]);
     }
 }

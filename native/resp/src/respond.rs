@@ -190,8 +190,10 @@ fn carry_out<H: Host>(
                 ReplyFormat::Expiry { absolute: false, .. } => host.records_ms(database),
                 _ => now_ms,
             };
+            let mut is_away = false;
             if state.tracks.is_some() {
-                state.track(name, arguments, host);
+                is_away = host.is_away(database);
+                state.track(&[(name, arguments)], is_away, host);
             }
             let mut has_replied = false;
             let reply = &mut Formatted { sink: &mut *encoder, format, now_ms };
@@ -223,7 +225,7 @@ fn carry_out<H: Host>(
                         encoder.error(&failure);
                     }
                 }
-                Ran::Submitted => return state.begins_commit(true),
+                Ran::Submitted => return state.begins_commit(state.may_be_followed(name)),
                 Ran::Later => return state.begins_commit(false),
                 Ran::Refused(why) => {
                     encoder.truncate(start);
@@ -235,7 +237,7 @@ fn carry_out<H: Host>(
                 }
             }
             if state.tracks.is_some() {
-                state.end_script(name, arguments, host);
+                state.end_pending(&[(name, arguments)], is_away, host);
             }
         }
         _ if state.rides => return state.begins_commit(false),

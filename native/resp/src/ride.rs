@@ -19,6 +19,10 @@ pub(super) fn ride<H: Host>(
     encoder: &mut Encoder<'_>,
     host: &mut H,
 ) {
+    if state.tracks.is_some_and(|tracks| tracks.is_chosen) {
+        // CLIENT CACHING is about the first request only.
+        return;
+    }
     let mut parser = Parser::default();
     state.rides = true;
     for _ in 0..requests_max {

@@ -116,10 +116,22 @@ impl KeyTracking for FakeHost {
         true
     }
     fn track(&mut self, key: &[u8]) {
-        self.part.tracked.push(key.to_vec());
+        if self.part.tracking.as_ref().is_some_and(|it| !it.broadcast) {
+            self.part.tracked.push(key.to_vec());
+        }
     }
-    fn begin_script(&mut self, _key: &[u8]) {}
-    fn end_script(&mut self, _key: &[u8]) {}
+    fn begin_script(&mut self, key: &[u8], is_alone: bool) {
+        if !is_alone {
+            self.part.tracked.push(key.to_vec());
+        }
+    }
+    fn track_away(&mut self, reads: &[&[u8]], scripts: &[&[u8]]) {
+        if !self.commits.is_playing() {
+            self.part.tracked.extend(reads.iter().map(|key| key.to_vec()));
+        }
+        self.commits.track(&[reads, scripts].concat());
+    }
+    fn end_pending(&mut self, _key: &[u8]) {}
 }
 
 impl Operator for FakeHost {

@@ -3,11 +3,16 @@
 //! A key is registered before its value is read: a write that comes later than the read finds it
 //! then, and its invalidation is sent after the reply. A read that the log has executed is too late
 //! for that when its reply is written, since a later write may have been applied meanwhile; the
-//! host then invalidates the keys after the reply.
+//! host then invalidates the keys after the reply. That concerns clients with a broadcast mode, too:
+//! they may have learned of the later write before the reply.
 //!
 //! A script may write its keys and then read them. So they are announced before it runs and
 //! registered when it has its reply; its own writes do not count, and those of others invalidate
-//! the keys after the reply.
+//! the keys after the reply. A request that another node runs is treated in the same way.
+//!
+//! Writes of one commit all look like those of its script. So no request rides behind a script of
+//! a client that tracks keys; and if EXEC executes a script together with other commands, its own
+//! writes count, too.
 
 use super::call::{Call, Done};
 use super::encoder::Failure;
@@ -19,15 +24,12 @@ use super::state::{State, Tracks};
 use super::table::Name;
 use crate::{Host, Tracking};
 use std::sync::Arc;
-use todana_command::DATABASES;
 
 /// Most prefixes of a client.
 const PREFIXES_MAX: usize = 256;
 /// Longest prefix: each of its bytes may cost a look-up for every write.
 const PREFIX_BYTES_MAX: usize = 1_024;
 
-const AWAY: &str = "ERR this node is a guest of its cluster and learns of no changes: track keys \
-                    at a member";
 const NOT_OPTIONAL: &str = "ERR CLIENT CACHING can be called only when the client is in tracking \
                             mode with OPTIN or OPTOUT mode enabled";
 const OTHER_BROADCAST: &str = "ERR You can't switch BCAST mode on/off before disabling tracking \
@@ -41,25 +43,54 @@ fn is_script(name: Name) -> bool {
 }
 
 impl State {
-    /// Registers the keys of a read, if they are tracked, and announces those of a script.
+    /// Whether later requests may share the commit of this one.
+    pub(super) fn may_be_followed(&self, name: Name) -> bool {
+        self.tracks.is_none() || !is_script(name)
+    }
+
+    /// Registers the keys of reads, if they are tracked, and announces those of scripts.
     #[cold]
-    pub(super) fn track<H: Host>(&self, name: Name, arguments: &[&[u8]], host: &mut H) {
-        if name.spec().is(READONLY) {
-            self.each_tracked(name, arguments, |key| host.track(key));
-        } else if is_script(name) {
-            self.each_tracked(name, arguments, |key| host.begin_script(key));
+    pub(super) fn track<H: Host>(
+        &self,
+        requests: &[(Name, &[&[u8]])],
+        is_away: bool,
+        host: &mut H,
+    ) {
+        let (mut reads, mut scripts) = (Vec::new(), Vec::new());
+        for (name, arguments) in requests {
+            if name.spec().is(READONLY) {
+                self.each_tracked(*name, arguments, |key| reads.push(key));
+            } else if is_script(*name) {
+                self.each_tracked(*name, arguments, |key| scripts.push(key));
+            }
+        }
+        let is_alone = requests.len() == 1;
+        if is_away {
+            if !is_alone {
+                reads.append(&mut scripts);
+            }
+            return host.track_away(&reads, &scripts);
+        }
+        reads.into_iter().for_each(|key| host.track(key));
+        scripts.into_iter().for_each(|key| host.begin_script(key, is_alone));
+    }
+
+    /// Registers the keys of requests that were announced and have their reply.
+    #[cold]
+    pub(super) fn end_pending<H: Host>(
+        &self,
+        requests: &[(Name, &[&[u8]])],
+        is_away: bool,
+        host: &mut H,
+    ) {
+        for (name, arguments) in requests {
+            if is_script(*name) || is_away && name.spec().is(READONLY) {
+                self.each_tracked(*name, arguments, |key| host.end_pending(key));
+            }
         }
     }
 
-    /// Registers the keys of a script that has its reply.
-    #[cold]
-    pub(super) fn end_script<H: Host>(&self, name: Name, arguments: &[&[u8]], host: &mut H) {
-        if is_script(name) {
-            self.each_tracked(name, arguments, |key| host.end_script(key));
-        }
-    }
-
-    fn each_tracked(&self, name: Name, arguments: &[&[u8]], mut each: impl FnMut(&[u8])) {
+    fn each_tracked<'a>(&self, name: Name, arguments: &[&'a [u8]], mut each: impl FnMut(&'a [u8])) {
         let Some(tracks) = self.tracks else { return };
         if tracks.opt_in && !tracks.is_chosen || tracks.opt_out && tracks.is_chosen {
             return;
@@ -89,9 +120,6 @@ impl<H: Host> Call<'_, '_, H> {
         if !is_on {
             self.end_tracking();
             return self.ok();
-        }
-        if (0..DATABASES).any(|number| self.host.is_away(number)) {
-            return Err(AWAY.into());
         }
         let Tracking { broadcast, opt_in, opt_out, ref prefixes, .. } = wanted;
         if !broadcast && !prefixes.is_empty() {
@@ -123,8 +151,7 @@ impl<H: Host> Call<'_, '_, H> {
         if !self.host.set_tracking(Some(mode)) {
             return Err("ERR the databases have too many observers".into());
         }
-        let tracks = Tracks { opt_in, opt_out, is_chosen: false };
-        self.state.tracks = (!broadcast).then_some(tracks);
+        self.state.tracks = Some(Tracks { opt_in, opt_out, is_chosen: false });
         self.ok()
     }
 

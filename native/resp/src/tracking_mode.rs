@@ -27,12 +27,15 @@ pub trait KeyTracking {
     fn tracking(&self) -> Option<&Tracking>;
     /// Sets this mode. False if the databases have too many observers.
     fn set_tracking(&mut self, tracking: Option<Tracking>) -> bool;
-    /// Registers a key that this client is about to read. While requests are run again after a
-    /// commit, the key is also invalidated after the reply.
+    /// Registers a key that this client is about to read, unless it has prefixes instead. While
+    /// requests are run again after a commit, the key is also invalidated after the reply.
     fn track(&mut self, key: &[u8]);
-    /// A script that this client is about to run may read the key.
-    fn begin_script(&mut self, key: &[u8]);
-    /// The script of [`KeyTracking::begin_script`] has a reply. Registers the key, or invalidates
-    /// it if another client has changed it since.
-    fn end_script(&mut self, key: &[u8]);
+    /// A script that this client is about to run may read the key. Its own writes are no news if
+    /// it is alone: if no other command of the client is executed with it.
+    fn begin_script(&mut self, key: &[u8], is_alone: bool);
+    /// Another node is about to run a request for this client, which may read these keys.
+    fn track_away(&mut self, reads: &[&[u8]], scripts: &[&[u8]]);
+    /// The request of [`KeyTracking::begin_script`] or [`KeyTracking::track_away`] has a reply.
+    /// Registers the key, or invalidates it if it has been changed since.
+    fn end_pending(&mut self, key: &[u8]);
 }

@@ -225,10 +225,10 @@ impl<H: Host> Call<'_, '_, H> {
             self.state.begun = Some(Unfinished::Paused);
             return Ok(Flow::Continue);
         }
+        let mut is_away = false;
         if self.state.tracks.is_some() {
-            for (name, arguments) in &requests {
-                self.state.track(*name, arguments, self.host);
-            }
+            is_away = commands.iter().any(|(database, _)| self.host.is_away(*database));
+            self.state.track(&requests, is_away, self.host);
         }
         let executed = self.execute(&transaction, &parts);
         self.host.end_work();
@@ -238,9 +238,7 @@ impl<H: Host> Call<'_, '_, H> {
             Ran::Refused(why) => Err(not_done(why, self.state.database, self.host)),
         };
         if self.state.tracks.is_some() {
-            for (name, arguments) in &requests {
-                self.state.end_script(*name, arguments, self.host);
-            }
+            self.state.end_pending(&requests, is_away, self.host);
         }
         self.state.forget(self.host);
         let Some(replies) = executed? else {

@@ -181,6 +181,7 @@ impl Commit {
         place: Place,
         clock: &Clock,
         now: Moment,
+        round: &Round,
     ) -> Resumed {
         let homes = shared.config.homes.as_ref();
         if let Some(homes) = homes
@@ -202,7 +203,8 @@ impl Commit {
         // The times of a turn are those of one group.
         let group = homes.map(|homes| homes.group(GroupNumber::default()));
         let now_ms = group.and_then(|group| group.now_ms()).unwrap_or(now.wall_ms());
-        Resumed { may_wait, clock_ms: group.map_or(0, |group| group.clock_ms()), now_ms }
+        let clock_ms = group.map_or(0, |group| group.clock_ms());
+        Resumed { may_wait, clock_ms, now_ms, last_ticket: round.last_ticket }
     }
 
     /// Ends a turn of a server with durable databases. Returns whether the connection must be

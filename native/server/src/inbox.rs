@@ -3,8 +3,8 @@
 use crate::balance::Share;
 use crate::channels::Push;
 use crate::frame::Frame;
+use crate::invalidations::Invalidation;
 use crate::operator::Line;
-use crate::tracking::Invalidation;
 use std::any::Any;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -26,6 +26,7 @@ mod histogram;
 mod host;
 mod inbox;
 mod interest;
+mod invalidations;
 mod keeper;
 mod listener;
 mod listening;
@@ -49,10 +50,8 @@ mod start_error;
 mod statistics;
 #[cfg(test)]
 mod tests;
-mod tracking;
 mod tuning;
 mod waiters;
-mod watching;
 mod work;
 
 pub use config::*;

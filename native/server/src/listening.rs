@@ -1,21 +1,21 @@
 //! What a connection listens to: its subscriptions, the keys that are tracked for it, and MONITOR.
 
 use crate::channels::{Channels, Subscriptions};
+use crate::invalidations::tracker;
 use crate::keeper::Keeper;
 use crate::notices::Notices;
 use crate::operator::Operator;
 use crate::place::Place;
-use crate::tracking::{Tracker, TrackingTable};
-use crate::watching::Watching;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use todana_command::cause::Writer;
-use todana_protocol::Client;
+use todana_group::{Following, Homes};
+use todana_protocol::{Client, PendingKind, Tracker, TrackingTable, Watching};
 use todana_resp::Tracking;
 
-/// Bytes of a script's key beside its own, here and in the table.
-const SCRIPT_KEY_BYTES: usize = 256;
+/// Bytes of a key of a pending request beside its own, here and in the table.
+const PENDING_KEY_BYTES: usize = 256;
 
 /// What the connections of a server listen to.
 #[derive(Debug)]
@@ -25,17 +25,30 @@ pub(crate) struct Listeners {
     pub(crate) notices: Notices,
     pub(crate) watching: Watching,
     pub(crate) operator: Operator,
+    /// The groups of the durable databases, some of which other nodes may have.
+    homes: Option<Homes>,
 }
 
 impl Listeners {
-    pub(crate) fn new(watching: Watching, keeper: Option<Arc<dyn Keeper>>) -> Listeners {
+    pub(crate) fn new(
+        watching: Watching,
+        homes: Option<Homes>,
+        keeper: Option<Arc<dyn Keeper>>,
+    ) -> Listeners {
         Listeners {
             channels: Channels::new(keeper),
             tracking: TrackingTable::default(),
             notices: Notices::default(),
             watching,
             operator: Operator::default(),
+            homes,
         }
+    }
+
+    /// The sources of changes at other nodes.
+    pub(crate) fn each_following(&self, each: impl FnMut(&dyn Following)) {
+        let groups = self.homes.iter().flat_map(Homes::groups);
+        groups.filter_map(|group| group.following()).for_each(each);
     }
 }
 
@@ -44,8 +57,8 @@ impl Listeners {
 pub(crate) struct Listening {
     pub(crate) subscriptions: Subscriptions,
     pub(crate) tracking: Option<Box<Tracking>>,
-    /// Keys of scripts that are on their way, if they are tracked.
-    pub(crate) script_keys: HashSet<Box<[u8]>>,
+    /// Keys of pending requests, if they are tracked.
+    pub(crate) pending_keys: HashSet<Box<[u8]>>,
     /// Whether the client receives all commands.
     pub(crate) is_monitor: bool,
 }
@@ -57,7 +70,8 @@ impl Listening {
             let bytes = tracking.prefixes.iter().map(|prefix| prefix.len() + size_of::<Tracker>());
             size_of::<Tracking>() + bytes.sum::<usize>()
         });
-        let keys = self.script_keys.iter().map(|key| key.len() + SCRIPT_KEY_BYTES).sum::<usize>();
+        let keys = self.pending_keys.iter().map(|key| key.len() + PENDING_KEY_BYTES);
+        let keys = keys.sum::<usize>();
         self.subscriptions.held_bytes() + prefixes + keys
     }
 
@@ -68,7 +82,7 @@ impl Listening {
 
     /// Whether the client can receive a message only if another one redirects it.
     pub(crate) fn is_silent(&self) -> bool {
-        !self.is_listener() && self.tracking.is_none() && self.script_keys.is_empty()
+        !self.is_listener() && self.tracking.is_none() && self.pending_keys.is_empty()
     }
 
     /// Sets how keys are tracked. False if the databases have too many observers.
@@ -80,7 +94,11 @@ impl Listening {
         tracking: Option<Tracking>,
     ) -> bool {
         let table = &listeners.tracking;
-        let tracker = Tracker::new(place, client.id);
+        let tracker = tracker(place, client.id);
+        let prefixes_of = |mode: Option<&Tracking>| -> Vec<Arc<[u8]>> {
+            mode.map_or_else(Vec::new, |mode| mode.prefixes.clone())
+        };
+        let before = prefixes_of(self.tracking.as_deref());
         match (&self.tracking, &tracking) {
             (None, None) => return true,
             (None, Some(_)) => {
@@ -89,17 +107,27 @@ impl Listening {
                     table.clients.fetch_sub(1, Relaxed);
                     return false;
                 }
+                listeners.each_following(|it| it.begin());
             }
-            (Some(before), None) => {
-                before.prefixes.iter().for_each(|prefix| table.remove_prefix(prefix, tracker));
-                self.script_keys.drain().for_each(|key| table.forget_script(&key, tracker));
+            (Some(_), None) => {
+                before.iter().for_each(|prefix| table.remove_prefix(prefix, tracker));
+                for key in self.pending_keys.drain() {
+                    table.forget_pending(&key, tracker);
+                }
+                listeners.each_following(|it| {
+                    before.iter().for_each(|prefix| it.remove_prefix(prefix));
+                    it.end();
+                });
                 table.clients.fetch_sub(1, Relaxed);
                 listeners.watching.end();
             }
             (Some(_), Some(_)) => {}
         }
-        let prefixes = tracking.iter().flat_map(|tracking| &tracking.prefixes);
-        prefixes.for_each(|prefix| table.add_prefix(prefix, tracker));
+        // A client with prefixes gets more of them, or ends tracking.
+        for prefix in prefixes_of(tracking.as_ref()).iter().filter(|it| !before.contains(it)) {
+            table.add_prefix(prefix, tracker);
+            listeners.each_following(|it| it.add_prefix(prefix));
+        }
         self.tracking = tracking.map(Box::new);
         let [is_on, is_broadcast, is_broken] = &client.tracking;
         let mode = self.tracking.as_deref();
@@ -110,16 +138,23 @@ impl Listening {
         true
     }
 
-    /// A script that may read the key is on its way.
-    pub(crate) fn begin_script(
+    /// The prefixes of a client with a broadcast mode.
+    pub(crate) fn prefixes(&self) -> Option<&[Arc<[u8]>]> {
+        let tracking = self.tracking.as_ref().filter(|tracking| tracking.broadcast)?;
+        Some(&tracking.prefixes)
+    }
+
+    /// A request that may read the key is about to be executed later, or elsewhere.
+    pub(crate) fn begin_pending(
         &mut self,
         key: &[u8],
         table: &TrackingTable,
         tracker: Tracker,
+        kind: PendingKind,
         keys_max: usize,
     ) {
-        if table.begin_script(key, tracker, keys_max) {
-            self.script_keys.insert(key.into());
+        if table.begin_pending(key, tracker, kind, keys_max) {
+            self.pending_keys.insert(key.into());
         }
     }
 
@@ -134,7 +169,7 @@ impl Listening {
         if self.is_monitor != is_on {
             self.is_monitor = is_on;
             client.is_monitor.store(is_on, Relaxed);
-            listeners.operator.set_monitor(Tracker::new(place, client.id), is_on);
+            listeners.operator.set_monitor(tracker(place, client.id), is_on);
         }
     }
 

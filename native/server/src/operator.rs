@@ -1,9 +1,10 @@
 //! What an operator does with the requests of all clients: MONITOR and CLIENT PAUSE.
 
 use crate::frame::Frame;
-use crate::tracking::{Recipients, Tracker};
+use crate::invalidations::Recipients;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
+use todana_protocol::Tracker;
 use todana_resp::Hold;
 
 /// Maximum bytes of lines that a loop has to deliver.

@@ -3,16 +3,17 @@
 use crate::channels;
 use crate::frame::Frame;
 use crate::inbox::Message;
+use crate::invalidations::{self, Invalidation, Recipients};
 use crate::notices::{KEYEVENT, KEYSPACE, Notification};
 use crate::operator;
 use crate::shared::Shared;
-use crate::tracking::{self, Invalidation, Recipients, Tracker};
-use crate::watching::MakeObserver;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use todana_command::cause::{self, Writer};
+use todana_group::Follow;
+use todana_protocol::{MakeObserver, Tracker};
 use todana_resp::{Published, Publishing, Topic};
 use todana_table::{Event, Observer};
 
@@ -82,10 +83,10 @@ impl Shared {
         }
     }
 
-    /// Registers a key of a script whose reply the client gets now.
-    pub(crate) fn track_script(&self, key: &[u8], tracker: Tracker) {
+    /// Registers a key of a pending request whose reply the client gets now.
+    pub(crate) fn end_pending(&self, key: &[u8], tracker: Tracker) {
         let (table, keys_max) = (&self.listeners.tracking, self.config.tracking_keys_max.get());
-        if table.end_script(key, tracker) {
+        if table.end_pending(key, tracker) {
             self.send_invalidation(key, vec![tracker], Writer::Unknown);
         }
         for (key, trackers) in table.shrink(key, keys_max) {
@@ -100,7 +101,7 @@ impl Shared {
         let bytes = invalidation.bytes();
         invalidation.recipients.loops(|number| {
             let part = &self.loops[number];
-            if part.invalidation_bytes.load(Relaxed) > tracking::WAITING_BYTES_MAX {
+            if part.invalidation_bytes.load(Relaxed) > invalidations::WAITING_BYTES_MAX {
                 self.send_invalidate_all(number);
             } else {
                 part.invalidation_bytes.fetch_add(bytes, Relaxed);
@@ -125,13 +126,13 @@ impl Shared {
         let found = self.clients.find(id).filter(|place| !place.client.killed.load(Relaxed));
         let Some(place) = found else { return false };
         let part = &self.loops[place.event_loop];
-        if part.redirected_bytes.load(Relaxed) > tracking::WAITING_BYTES_MAX {
+        if part.redirected_bytes.load(Relaxed) > invalidations::WAITING_BYTES_MAX {
             self.listeners.channels.dropped.fetch_add(1, Relaxed);
             self.kill(id);
             return false;
         }
         let (index, frame) = (place.index, frame.clone());
-        part.redirected_bytes.fetch_add(tracking::redirected_bytes(&frame), Relaxed);
+        part.redirected_bytes.fetch_add(invalidations::redirected_bytes(&frame), Relaxed);
         part.inbox.send(Message::Redirected { index, id, frame });
         true
     }
@@ -188,17 +189,27 @@ impl Shared {
         }
     }
 
+    /// A key has changed.
+    fn invalidate(&self, key: &[u8], writer: Writer) {
+        let trackers = self.listeners.tracking.concerned(key, writer, None);
+        if !trackers.is_empty() {
+            self.send_invalidation(key, trackers, writer);
+        }
+    }
+
+    /// Any key may have changed.
+    fn invalidate_all(&self) {
+        self.listeners.tracking.change_all_pending();
+        (0..self.loops.len()).for_each(|number| self.send_invalidate_all(number));
+    }
+
     fn note(&self, number: usize, event: &Event<'_>) {
         let listeners = &self.listeners;
         if listeners.tracking.clients.load(Relaxed) > 0 {
             if event.kind.concerns_all() {
-                (0..self.loops.len()).for_each(|number| self.send_invalidate_all(number));
+                self.invalidate_all();
             } else {
-                let writer = cause::writer();
-                let trackers = listeners.tracking.concerned(event.key, writer);
-                if !trackers.is_empty() {
-                    self.send_invalidation(event.key, trackers, writer);
-                }
+                self.invalidate(event.key, cause::writer());
             }
         }
         if listeners.notices.classes() != 0 && listeners.channels.clients.load(Relaxed) > 0 {
@@ -207,6 +218,19 @@ impl Shared {
             if is_first {
                 self.loops[0].inbox.send(Message::Notices);
             }
+        }
+    }
+}
+
+/// Changes that this node, a guest, learns from its seat.
+impl Follow for Shared {
+    fn changed(&self, key: &[u8], writer: Writer) {
+        self.invalidate(key, writer);
+    }
+
+    fn all_changed(&self) {
+        if self.listeners.tracking.clients.load(Relaxed) > 0 {
+            self.invalidate_all();
         }
     }
 }
@@ -227,5 +251,5 @@ impl Observer for Watcher {
 
 /// Observers that pass changes to the clients of a server. They do not keep it alive.
 pub(crate) fn observers(server: Weak<Shared>) -> MakeObserver {
-    Box::new(move |number| Arc::new(Watcher { server: server.clone(), number }))
+    Box::new(move |number| Some(Arc::new(Watcher { server: server.clone(), number })))
 }

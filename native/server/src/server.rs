@@ -19,7 +19,6 @@ use crate::sending;
 use crate::shared::{LoopPart, Shared};
 use crate::start_error::StartError;
 use crate::statistics::LoopStatistics;
-use crate::watching::Watching;
 use crate::{Backend, Config, LoopBalance};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use std::collections::hash_map::RandomState;
@@ -27,9 +26,10 @@ use std::hash::BuildHasher;
 use std::io;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
-use todana_protocol::{CommandStats, ProtocolName, ServerInfo, Service};
+use todana_group::Follow;
+use todana_protocol::{CommandStats, ProtocolName, ServerInfo, Service, Watching};
 use todana_resp::{Answer, Topic};
 
 /// With `select`, the number of descriptors that the process needs for other purposes than
@@ -79,6 +79,7 @@ impl Server {
             questions: Questions::new(wall_ms()),
             listeners: Listeners::new(
                 Watching::new(config.databases.clone(), sending::observers(myself.clone())),
+                config.homes.clone(),
                 config.keeper.clone(),
             ),
             loops: parts,
@@ -102,6 +103,8 @@ impl Server {
             durable: commits::has_durable_databases(&config),
             config,
         });
+        let follower: Weak<dyn Follow> = Arc::downgrade(&shared) as Weak<dyn Follow>;
+        shared.listeners.each_following(|it| it.follow(follower.clone()));
         let mut listeners = Some(listeners);
         let mut event_loops = Vec::with_capacity(loops);
         for (number, (waker, poller)) in ends.into_iter().enumerate() {

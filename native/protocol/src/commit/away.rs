@@ -8,6 +8,8 @@
 //!  kind, body   0  a command
 //!               1  a transaction, and before it: units of the session's own work 8
 //!               2  the key of a watch
+//!               3  keys that clients track, each with its length 4: the next record reads them. It
+//!                  has no reply
 //!  limit        the longest value that it may build, in bytes
 //! ```
 //!
@@ -24,6 +26,7 @@ const FRAME_BYTES: usize = 5;
 const COMMAND: u8 = 0;
 const TRANSACTION: u8 = 1;
 const WATCH: u8 = 2;
+const TRACKED: u8 = 3;
 
 /// The first byte of a submission.
 pub(super) fn head(level: ReadLevel, only_reads: bool) -> u8 {
@@ -54,6 +57,17 @@ pub(super) fn put_watch(out: &mut Vec<u8>, database: usize, key: &[u8]) {
     put(out, WATCH, database, 0, |out| out.extend_from_slice(key));
 }
 
+/// Appends keys that the next record reads.
+pub(crate) fn put_tracked(out: &mut Vec<u8>, keys: &[&[u8]]) {
+    put(out, TRACKED, 0, 0, |out| {
+        for key in keys {
+            // A key of a request is limited.
+            out.extend_from_slice(&(key.len() as u32).to_le_bytes());
+            out.extend_from_slice(key);
+        }
+    });
+}
+
 fn put(
     out: &mut Vec<u8>,
     kind: u8,
@@ -80,6 +94,23 @@ pub(crate) enum Asked<'b> {
     Transaction { limit: usize, other_units: u64, body: &'b [u8] },
     /// The begin of a watch.
     Watch { database: usize, key: &'b [u8] },
+    /// To learn of changes of the keys that the next record reads.
+    Tracked(TrackedKeys<'b>),
+}
+
+/// Keys that the next record reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TrackedKeys<'b>(&'b [u8]);
+
+impl<'b> Iterator for TrackedKeys<'b> {
+    type Item = &'b [u8];
+
+    fn next(&mut self) -> Option<&'b [u8]> {
+        let length = u32::from_le_bytes(array(&mut self.0)?);
+        let (key, rest) = self.0.split_at_checked(length as usize)?;
+        self.0 = rest;
+        Some(key)
+    }
 }
 
 /// A submission.
@@ -138,6 +169,7 @@ fn take<'b>(rest: &mut &'b [u8]) -> Option<Asked<'b>> {
             Asked::Transaction { limit, other_units, body }
         }
         WATCH => Asked::Watch { database, key: body },
+        TRACKED => Asked::Tracked(TrackedKeys(body)),
         _ => return None,
     };
     *rest = after;
@@ -162,6 +194,7 @@ mod tests {
         put_command(&mut bytes, 3, &get, 70);
         put_transaction(&mut bytes, &[], &[(1, get.clone())], 5, 80);
         put_watch(&mut bytes, 15, b"key");
+        put_tracked(&mut bytes, &[b"a", b"", b"bc"]);
         let records = Records::of(&bytes).expect("a submission");
         assert_eq!(records.level, ReadLevel::Linear);
         let found: Vec<_> = records.map(|asked| asked.expect("a record")).collect();
@@ -169,16 +202,18 @@ mod tests {
             Asked::Command { database: 3, limit: 70, body },
             Asked::Transaction { limit: 80, other_units: 5, .. },
             Asked::Watch { database: 15, key: b"key" },
+            Asked::Tracked(keys),
         ] = found[..]
         else {
             panic!("{found:?}")
         };
+        assert_eq!(keys.collect::<Vec<_>>(), [&b"a"[..], b"", b"bc"]);
         let mut scratch = Scratch::default();
         assert_eq!(Command::decode(body, &mut scratch), Ok((get, &[][..])));
         for cut in 1..bytes.len() {
             let records = Records::of(&bytes[..cut]).expect("a level");
             let whole = records.filter(Result::is_ok).count();
-            assert!(whole < 3, "cut at {cut}");
+            assert!(whole < 4, "cut at {cut}");
         }
     }
 

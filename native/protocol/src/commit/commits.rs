@@ -27,6 +27,8 @@ const RECORD_OTHER_BYTES_MAX: usize = 1 << 20;
 pub struct Commits {
     commit: Option<Box<Commit>>,
     freshness: Freshness,
+    /// At a guest, the record of the tracked keys that the next command reads.
+    tracked: Box<[u8]>,
 }
 
 #[derive(Debug)]
@@ -190,13 +192,26 @@ impl Commits {
         self.commit.as_ref().is_some_and(|commit| matches!(commit.stage, Stage::Broken))
     }
 
+    /// The next command reads these keys, which the client tracks. Of use at a guest only: the
+    /// member that runs the command reports when they change.
+    pub fn track(&mut self, keys: &[&[u8]]) {
+        if self.is_playing() {
+            return;
+        }
+        let mut record = Vec::new();
+        if !keys.is_empty() {
+            away::put_tracked(&mut record, keys);
+        }
+        self.tracked = record.into_boxed_slice();
+    }
+
     /// Bytes of memory.
     pub fn held_bytes(&self) -> usize {
         let held = |commit: &Commit| {
             let prints = commit.prints.capacity() * size_of::<u64>();
             size_of::<Commit>() + commit.records.capacity() + prints + commit.tape_bytes
         };
-        self.commit.as_ref().map_or(0, |commit| held(commit))
+        self.tracked.len() + self.commit.as_ref().map_or(0, |commit| held(commit))
     }
 
     /// Takes the records, which then wait for their outcome. `None` if nothing was recorded.
@@ -377,6 +392,7 @@ impl Commits {
     ) -> Ran<()> {
         let only_reads = matches!(command.access(), Access::Read | Access::Walk);
         let work = log.work(database, command);
+        let tracked = std::mem::take(&mut self.tracked);
         if let Some(ran) = self.admit_away(log, only_reads, work, || command.only_removes()) {
             return ran;
         }
@@ -388,9 +404,11 @@ impl Commits {
             Home::Table(_) => database,
         };
         let put = |out: &mut Vec<u8>| {
+            out.extend_from_slice(&tracked);
             away::put_command(out, database, command, context.value_bytes_max);
             command.format()
         };
+        let context = with_room(context, tracked.len());
         match self.record_away(log, only_reads, context, print, work, put) {
             true => {
                 log.remember_script(command);
@@ -657,6 +675,7 @@ impl Commits {
         let units = probable_units(transaction, log.databases, u64::MAX);
         let work = Work { units, of_scripts: units };
         let only_removes = || transaction.commands.iter().all(|(_, command)| command.never_adds());
+        let tracked = std::mem::take(&mut self.tracked);
         if let Some(ran) = self.admit_away(log, only_reads, work, only_removes) {
             return ran;
         }
@@ -668,9 +687,11 @@ impl Commits {
         let context = log.limit(context);
         let put = |out: &mut Vec<u8>| {
             let (commands, units) = (transaction.commands, transaction.other_units);
+            out.extend_from_slice(&tracked);
             away::put_transaction(out, &watches, commands, units, context.value_bytes_max);
             FORMAT_MIN
         };
+        let context = with_room(context, tracked.len());
         match self.record_away(log, only_reads, context, print, work, put) {
             true => {
                 transaction.commands.iter().for_each(|(_, it)| log.remember_script(it));
@@ -838,6 +859,11 @@ impl Commit {
 /// Watches as the log has them; `None` if one has failed already.
 fn logged(watches: &[Watch]) -> Option<Vec<LoggedWatch<'_>>> {
     watches.iter().map(Watch::logged).collect()
+}
+
+/// The context of a record with so many other bytes before it.
+fn with_room(context: Context, bytes: usize) -> Context {
+    Context { value_bytes_max: context.value_bytes_max.saturating_add(bytes), ..context }
 }
 
 /// A few bits of a command, by which its second run is recognised.

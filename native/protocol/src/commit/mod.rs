@@ -40,6 +40,8 @@ mod freshness;
 mod level;
 mod log;
 
+#[cfg(test)]
+pub(crate) use away::put_tracked;
 pub(crate) use away::{Asked, Records};
 pub use commits::{Commits, Handover};
 pub use freshness::Wait;

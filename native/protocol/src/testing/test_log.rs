@@ -1,14 +1,15 @@
 //! A log without a disk: what is handed over is applied at once, or when a test wants it.
 
 use super::{FakeHost, Part};
-use crate::{Handover, Seat, Visits};
+use crate::{Handover, Promises, Seat, Visits};
 use std::cell::Cell;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
+use todana_command::cause::Writer;
 use todana_command::{DATABASES, Databases, FORMAT_MAX};
 use todana_group::{
-    Applied, Deliver, Gate, Group, GroupOptions, Guest, Homes, Outcome, QUEUE_BYTES_MAX, SeatFacts,
-    Submission, Submit, Ticket, Wake, full_databases,
+    Applied, Deliver, Follow, Following, Gate, Group, GroupOptions, Guest, Homes, Outcome,
+    QUEUE_BYTES_MAX, SeatFacts, Submission, Submit, Ticket, Wake, full_databases,
 };
 use todana_table::{Keyspace, Options, Table};
 
@@ -92,6 +93,32 @@ pub(super) struct Away {
     pub(super) databases: Arc<Databases>,
     visits: Mutex<Visits>,
     outcomes: Arc<Outcomes>,
+    changes: Arc<Changes>,
+}
+
+/// A change that a guest has learned of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Changed {
+    /// This key, and whether the guest's client has changed it.
+    Key(String, bool),
+    /// Any key.
+    All,
+}
+
+/// The changes that a guest has learned of.
+#[derive(Debug, Default)]
+struct Changes(Mutex<Vec<Changed>>);
+
+impl Follow for Changes {
+    fn changed(&self, key: &[u8], writer: Writer) {
+        let key = String::from_utf8_lossy(key).into_owned();
+        let is_own = matches!(writer, Writer::Ticket { place: (0, 0), .. });
+        self.0.lock().unwrap().push(Changed::Key(key, is_own));
+    }
+
+    fn all_changed(&self) {
+        self.0.lock().unwrap().push(Changed::All);
+    }
 }
 
 impl Away {
@@ -119,8 +146,20 @@ impl Away {
         };
         let databases = Databases::new(std::array::from_fn(empty));
         let outcomes = Arc::new(Outcomes::default());
-        let visits = Mutex::new(Visits::new((1, 1), outcomes.clone()));
-        Away { guest, databases: Arc::new(databases), visits, outcomes }
+        let promise = Promises::new(group.databases().clone()).join((1, 1), Box::new(|| ()));
+        let changes = Arc::new(Changes::default());
+        let follower: Weak<dyn Follow> = Arc::downgrade(&changes) as Weak<dyn Follow>;
+        guest.follow(follower);
+        // A client tracks keys all the time.
+        guest.begin();
+        let visits = Mutex::new(Visits::new(promise, outcomes.clone()));
+        Away { guest, databases: Arc::new(databases), visits, outcomes, changes }
+    }
+
+    fn send_changes(&self, visits: &mut Visits) {
+        let mut changes = Vec::new();
+        visits.take_changes(&mut changes);
+        self.guest.take_changes(&changes);
     }
 
     /// Sends everything that waits to the seat, and takes the answers.
@@ -140,6 +179,7 @@ impl Away {
                 visits.go_on(seat, true, || true, &mut answers);
                 log.apply_all(time_ms);
                 visits.settle(std::mem::take(&mut *self.outcomes.0.lock().unwrap()));
+                self.send_changes(&mut visits);
                 let full = full_databases(log.group.databases());
                 self.guest.answer(&answers, log.group.applied_index(), full);
             }
@@ -244,6 +284,19 @@ impl<P: Part> FakeHost<P> {
         if let Some(away) = log.away(&self.databases) {
             away.guest.set_gate(gate, "the disk is full");
         }
+    }
+
+    /// The changes of which this host, a guest, has learned since the last time.
+    pub fn changes(&self) -> Vec<Changed> {
+        let away = self.log.as_ref().and_then(|log| log.away(&self.databases)).expect("a guest");
+        away.send_changes(&mut away.visits.lock().unwrap());
+        std::mem::take(&mut *away.changes.0.lock().unwrap())
+    }
+
+    /// The seat is lost.
+    pub fn lose_seat(&self) {
+        let away = self.log.as_ref().and_then(|log| log.away(&self.databases)).expect("a guest");
+        away.guest.lose_seat();
     }
 
     /// What writes change, and nothing else: the records of each database, and the log.

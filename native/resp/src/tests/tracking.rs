@@ -20,12 +20,84 @@ fn keys_are_tracked_that_are_read() {
         "GET f",
         "SET g 1",
         "EXEC",
+        // Alone, a script is announced only.
+        "EVAL \"return 1\" 1 h",
+        "MULTI",
+        "EVAL \"return 1\" 1 i",
+        "EXEC",
+        "MULTI",
+        "EVAL \"return 1\" 1 j",
+        "SET j 1",
+        "EXEC",
         "CLIENT TRACKING OFF",
         "GET after",
     ] {
         ask(&mut session, &mut host, request);
     }
-    assert_eq!(tracked(&host), ["a", "c", "d", "e", "f"]);
+    assert_eq!(tracked(&host), ["a", "c", "d", "e", "f", "j"]);
+}
+
+#[test]
+fn nothing_rides_behind_a_script_whose_keys_are_tracked() {
+    for (mode, commits) in [("OFF", 1), ("ON", 2)] {
+        let mut host = todana_protocol::testing::with_durable_hosts(host);
+        let mut session = RespSession::default();
+        ask(&mut session, &mut host, &format!("CLIENT TRACKING {mode}"));
+        let eval = "EVAL \"return redis.call('GET', KEYS[1])\" 1 a";
+        // Its steps are known afterwards: until then nothing rides behind it anyway.
+        ask(&mut session, &mut host, eval);
+        let before = host.written().1;
+        let input = ["SET a 1", eval, "SET a 2"].map(|request| array(request)).concat();
+        let replies = shown(&converse(&mut session, &mut host, [&input[..]]).output);
+        assert_eq!(replies, "+OK $1 1 +OK");
+        assert_eq!(host.written().1 - before, commits, "{mode}");
+    }
+}
+
+#[test]
+fn the_seat_reports_changes_of_what_a_client_of_a_guest_has_read() {
+    use todana_protocol::testing::Changed::{All, Key};
+    use todana_protocol::testing::{with_durable_hosts, with_guest_hosts};
+    let mut host = with_guest_hosts(host);
+    let databases = host.databases.clone();
+    let mut other = with_durable_hosts(|| FakeHost::on(databases, ProtocolName::Resp));
+    let (mut session, mut writer) = (RespSession::default(), RespSession::default());
+    let mut ask_here = |requests: &[&str]| {
+        for request in requests {
+            ask(&mut session, &mut host, request);
+        }
+        host.changes()
+    };
+    let mut ask_there = |requests: &[&str]| {
+        for request in requests {
+            ask(&mut writer, &mut other, request);
+        }
+    };
+    let key = |name: &str| Key(name.to_string(), false);
+    let own = |name: &str| Key(name.to_string(), true);
+    assert_eq!(ask_here(&["GET a", "CLIENT TRACKING ON", "SET z 1", "MGET b c"]), []);
+    ask_there(&["SET a 1", "MSET b 1 d 1", "SET b 2", "DEL z"]);
+    assert_eq!(ask_here(&[]), [key("b")]);
+    // Own writes.
+    assert_eq!(ask_here(&["SET c 1"]), [own("c")]);
+    assert_eq!(ask_here(&["SET c 2"]), []);
+    // A script has read its key perhaps after it has written it.
+    assert_eq!(ask_here(&["EVAL \"redis.call('SET', KEYS[1], 1)\" 1 s"]), [own("s")]);
+    ask_there(&["SET s 2", "SET s 3"]);
+    assert_eq!(ask_here(&[]), [key("s")]);
+    // A transaction.
+    assert_eq!(ask_here(&["MULTI", "GET e", "STRLEN f", "SET e 1", "EXEC"]), [own("e")]);
+    ask_there(&["SET e 2", "SET f 2", "SET f 3"]);
+    assert_eq!(ask_here(&[]), [key("e"), key("f")]);
+    // All at once, and one after the other in a pipeline.
+    ask_there(&["FLUSHALL"]);
+    assert_eq!(ask_here(&["GET g"]), [All]);
+    ask_there(&["SET g 1"]);
+    assert_eq!(ask_here(&["CLIENT TRACKING OFF", "GET g"]), [key("g")]);
+    ask_there(&["SET g 2"]);
+    assert_eq!(ask_here(&[]), []);
+    host.lose_seat();
+    assert_eq!(host.changes(), [All]);
 }
 
 #[test]
@@ -57,6 +129,22 @@ fn caching_is_about_the_next_command_or_transaction() {
         ask(&mut session, &mut host, request);
     }
     assert_eq!(tracked(&host), ["b", "d", "e", "h", "j"]);
+}
+
+#[test]
+fn caching_is_about_one_request_of_a_pipeline() {
+    use todana_protocol::testing::with_guest_hosts;
+    for (mode, caching, expected) in [("OPTIN", "YES", ["a"]), ("OPTOUT", "NO", ["b"])] {
+        let (mut host, mut session) = (with_guest_hosts(host), RespSession::default());
+        ask(&mut session, &mut host, &format!("CLIENT TRACKING ON {mode}"));
+        let requests = [&format!("CLIENT CACHING {caching}"), "GET a", "GET b"];
+        let input = requests.map(array).concat();
+        let replies = shown(&converse(&mut session, &mut host, [&input[..]]).output);
+        assert_eq!(
+            (replies.as_str(), tracked(&host)),
+            ("+OK $-1 $-1", expected.map(String::from).to_vec())
+        );
+    }
 }
 
 #[test]

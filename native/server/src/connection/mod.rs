@@ -313,7 +313,7 @@ impl<D: Door> Connection<D> {
     fn execute(&mut self, turn: &mut Turn<'_>, in_loop_buffer: bool, now: Moment) -> Verdict {
         let Turn { shared, statistics, clock, place, .. } = *turn;
         let resumed = match shared.durable {
-            true => self.commit.resume(shared, place, clock, now),
+            true => self.commit.resume(shared, place, clock, now, turn.round),
             false => Resumed::default(),
         };
         let input = if in_loop_buffer { &turn.input[..] } else { &self.input[self.input_start..] };

@@ -1,9 +1,10 @@
 //! What clients listen to: channels, and keys that they have read.
 
 use super::TurnHost;
-use crate::tracking::Tracker;
+use crate::invalidations::tracker;
 use std::sync::Arc;
 use todana_command::cause::Writer;
+use todana_protocol::{PendingKind, Tracker};
 use todana_resp::{Published, Publishing, Topic, Tracking};
 
 impl todana_resp::Channels for TurnHost<'_> {
@@ -86,27 +87,67 @@ impl todana_resp::KeyTracking for TurnHost<'_> {
     }
 
     fn track(&mut self, key: &[u8]) {
-        let tracker = Tracker::new(self.place, self.client.id);
+        let (tracker, prefixes) = (self.tracker(), self.listening.prefixes());
         if self.commits.is_playing() {
-            // Later changes may have been applied before it is registered.
-            self.shared.send_invalidation(key, vec![tracker], Writer::Unknown);
-        } else {
+            // Later changes may have been applied before it is registered, and a client with
+            // prefixes may have learned of them.
+            if prefixes.is_none_or(|prefixes| has_prefix(key, prefixes)) {
+                self.shared.send_invalidation(key, vec![tracker], Writer::Unknown);
+            }
+        } else if prefixes.is_none() {
             self.shared.track(key, tracker);
         }
     }
 
-    fn begin_script(&mut self, key: &[u8]) {
-        // The log has executed it already.
-        if !self.commits.is_playing() {
-            let tracker = Tracker::new(self.place, self.client.id);
-            let keys_max = self.shared.config.tracking_keys_max.get();
-            let table = &self.shared.listeners.tracking;
-            self.listening.begin_script(key, table, tracker, keys_max);
+    fn begin_script(&mut self, key: &[u8], is_alone: bool) {
+        let kind = match is_alone {
+            true => PendingKind::Script { after: self.last_ticket },
+            false => PendingKind::Read,
+        };
+        self.begin_pending(key, kind);
+    }
+
+    fn track_away(&mut self, reads: &[&[u8]], scripts: &[&[u8]]) {
+        reads.iter().for_each(|key| self.begin_pending(key, PendingKind::Read));
+        scripts.iter().for_each(|key| self.begin_script(key, true));
+        if self.listening.prefixes().is_none() {
+            self.commits.track(&[reads, scripts].concat());
         }
     }
 
-    fn end_script(&mut self, key: &[u8]) {
-        self.listening.script_keys.remove(key);
-        self.shared.track_script(key, Tracker::new(self.place, self.client.id));
+    fn end_pending(&mut self, key: &[u8]) {
+        let tracker = self.tracker();
+        self.listening.pending_keys.remove(key);
+        match self.listening.prefixes() {
+            None => self.shared.end_pending(key, tracker),
+            // It learns of the key anyway, but may have done so before the reply.
+            Some(prefixes) if has_prefix(key, prefixes) => {
+                if self.shared.listeners.tracking.forget_pending(key, tracker) {
+                    self.shared.send_invalidation(key, vec![tracker], Writer::Unknown);
+                }
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+fn has_prefix(key: &[u8], prefixes: &[Arc<[u8]>]) -> bool {
+    prefixes.iter().any(|prefix| key.starts_with(prefix))
+}
+
+impl TurnHost<'_> {
+    fn tracker(&self) -> Tracker {
+        tracker(self.place, self.client.id)
+    }
+
+    fn begin_pending(&mut self, key: &[u8], kind: PendingKind) {
+        let prefixes = self.listening.prefixes();
+        let is_wanted = prefixes.is_none_or(|prefixes| has_prefix(key, prefixes));
+        // It has been executed already.
+        if is_wanted && !self.commits.is_playing() {
+            let (tracker, table) = (self.tracker(), &self.shared.listeners.tracking);
+            let keys_max = self.shared.config.tracking_keys_max.get();
+            self.listening.begin_pending(key, table, tracker, kind, keys_max);
+        }
     }
 }

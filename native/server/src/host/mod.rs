@@ -32,6 +32,8 @@ pub(crate) struct Resumed {
     pub(crate) clock_ms: u64,
     /// The time of the log.
     pub(crate) now_ms: u64,
+    /// The number of the last ticket of the loop.
+    pub(crate) last_ticket: u64,
 }
 
 /// What a connection keeps from turn to turn for its session.
@@ -64,6 +66,8 @@ pub(crate) struct TurnHost<'a> {
     /// The time of the turn, by which records are fresh or not.
     clock_ms: u64,
     log_ms: u64,
+    /// The number of the last ticket of the loop.
+    last_ticket: u64,
     /// Nanoseconds since the present commit was handed over. They belong to the latency of each of
     /// its commands.
     committed_ns: u64,
@@ -113,6 +117,7 @@ impl<'a> TurnHost<'a> {
             may_wait: true,
             clock_ms: 0,
             log_ms: now_ms,
+            last_ticket: 0,
             committed_ns: 0,
             now_ms: commits.now_ms().unwrap_or(now_ms),
             replied_at_ms: now_ms,
@@ -136,7 +141,7 @@ impl<'a> TurnHost<'a> {
     /// Sets how the turn stands to the log.
     pub(crate) fn set_commit(&mut self, resumed: Resumed, committed_ns: u64) {
         (self.may_wait, self.clock_ms) = (resumed.may_wait, resumed.clock_ms);
-        self.log_ms = resumed.now_ms;
+        (self.log_ms, self.last_ticket) = (resumed.now_ms, resumed.last_ticket);
         self.committed_ns = committed_ns;
     }
 

@@ -416,6 +416,53 @@ fn a_client_that_leaves_does_not_cancel_its_write() {
     until("all are gone", || server.info().connections == 0);
 }
 
+/// A RESP3 client that tracks keys.
+fn tracking(server: &Server, mode: &str) -> Peer {
+    let mut peer = Peer::connect(server);
+    peer.send(&format!("HELLO 3\nCLIENT TRACKING ON{mode}\n"));
+    while peer.line() != "+OK" {}
+    peer
+}
+
+/// The key that the next message invalidates.
+fn invalidated(peer: &mut Peer) -> String {
+    let lines = lines(peer, 6);
+    assert_eq!(lines[..5], [">2", "$10", "invalidate", "*1", "$1"]);
+    lines[5].clone()
+}
+
+#[test]
+fn a_read_that_follows_a_write_is_invalidated_after_its_reply() {
+    let (server, _log) = start(Mode::Apply, |_| {});
+    for mode in ["", " BCAST PREFIX k"] {
+        let mut peer = tracking(&server, mode);
+        peer.send("SET x 1\nGET k\nGET j\n");
+        assert_eq!(lines(&mut peer, 3), ["+OK", "_", "_"], "{mode}");
+        assert_eq!(invalidated(&mut peer), "k");
+    }
+}
+
+#[test]
+fn a_script_learns_of_a_write_of_the_client_that_had_the_same_place() {
+    let (server, log) = start(Mode::Hold, |config| {
+        config.event_loops = Some(1);
+        config.databases.set_interpreter(todana_resp::interpreter());
+    });
+    let mut first = Peer::connect(&server);
+    first.send("SET a 1\n");
+    until("the log has it", || log.held() == 1);
+    drop(first);
+    until("it has left", || server.info().connections == 0);
+    let mut peer = tracking(&server, "");
+    peer.send("EVAL \"return redis.call('GET', KEYS[1])\" 1 a\n");
+    until("the log has it", || log.held() == 2);
+    // The script is executed first, as it may be if the other submission takes long.
+    log.held.lock().unwrap().reverse();
+    log.release();
+    assert_eq!(peer.line(), "_");
+    assert_eq!(invalidated(&mut peer), "a");
+}
+
 #[test]
 fn a_client_that_has_ended_its_side_still_gets_its_reply() {
     let (server, log) = start(Mode::Hold, |_| {});
@@ -557,7 +604,8 @@ impl Part {
 
     /// Begins a turn. Returns whether it may wait for room.
     fn resume(&mut self) -> bool {
-        self.commit.resume(&self.server.shared, Part::PLACE, &self.clock, self.now).may_wait
+        let (shared, round) = (&self.server.shared, &self.round);
+        self.commit.resume(shared, Part::PLACE, &self.clock, self.now, round).may_wait
     }
 
     fn set(&mut self, value: &[u8]) -> Ran<()> {

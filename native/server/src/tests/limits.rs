@@ -3,7 +3,7 @@
 use super::*;
 use crate::clock::wall_ms;
 use crate::frame::Frame;
-use crate::tracking;
+use crate::invalidations;
 use std::net::Shutdown;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -361,7 +361,7 @@ fn a_redirection_that_overloads_a_loop_ends() {
             let bytes = || server.shared.loops.iter().map(|it| it.redirected_bytes.load(Relaxed));
             until("it is delivered", || bytes().sum::<usize>() == 0);
             for part in server.shared.loops.iter() {
-                part.redirected_bytes.store(tracking::WAITING_BYTES_MAX + 1, Relaxed);
+                part.redirected_bytes.store(invalidations::WAITING_BYTES_MAX + 1, Relaxed);
             }
             assert!(!server.shared.redirect(id, &frame));
             assert_eq!(peer.rest(), b"");

@@ -1,4 +1,4 @@
-//! Observes the databases while clients want to learn of changes: tracking and notifications.
+//! Observes databases while clients or guests want to learn of changes: tracking, notifications.
 //!
 //! The observers see every change by any protocol, expiry and eviction included, and on a durable
 //! node what the log has applied. They are called while a shard is locked, so they only look into
@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use todana_command::{DATABASES, Databases, cause};
 use todana_table::Observer;
 
-/// Makes the observer of the database of this number.
-pub(crate) type MakeObserver = Box<dyn Fn(usize) -> Arc<dyn Observer> + Send + Sync>;
+/// Makes the observer of the database of this number, if that is observed.
+pub type MakeObserver = Box<dyn Fn(usize) -> Option<Arc<dyn Observer>> + Send + Sync>;
 
-/// The observers of a server.
-pub(crate) struct Watching {
+/// The observers of a server, or of what a member does for guests.
+pub struct Watching {
     databases: Arc<Databases>,
     make: MakeObserver,
     state: Mutex<State>,
@@ -34,18 +34,19 @@ impl fmt::Debug for Watching {
 }
 
 impl Watching {
-    pub(crate) fn new(databases: Arc<Databases>, make: MakeObserver) -> Watching {
+    /// None yet.
+    pub fn new(databases: Arc<Databases>, make: MakeObserver) -> Watching {
         Watching { databases, make, state: Mutex::default() }
     }
 
     /// Adds a listener. When this returns true, every later change is observed; false if the
     /// databases have too many observers.
-    pub(crate) fn begin(&self) -> bool {
+    pub fn begin(&self) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.listeners == 0 {
             cause::listen();
             for number in 0..DATABASES {
-                let observer = (self.make)(number);
+                let Some(observer) = (self.make)(number) else { continue };
                 if self.databases.observe(number, observer.clone()).is_err() {
                     self.forget(&mut state);
                     return false;
@@ -58,7 +59,7 @@ impl Watching {
     }
 
     /// Removes a listener.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.listeners == 0 {
             return;
@@ -70,7 +71,7 @@ impl Watching {
     }
 
     /// Removes the observers of a server that stops.
-    pub(crate) fn stop(&self) {
+    pub fn stop(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.listeners > 0 {
             state.listeners = 0;

@@ -1,29 +1,28 @@
 //! Tracking: which clients have read which keys, so that they learn of changes.
 //!
 //! A session registers a key before it reads the value. An observer of the databases
-//! ([`watching`](crate::watching)) takes the registrations of a key that changes, in the same
+//! ([`Watching`](crate::Watching)) takes the registrations of a key that changes, in the same
 //! moment as the change, and sends one invalidation to each loop that serves such a client. A loop
 //! handles it between turns, so it follows the reply to the read, which was made in a turn. That
 //! reply may already have the new value; the client then reads the key once more than needed.
 //!
-//! A script may write a key before it reads it, and the log may execute it much later. So while a
-//! client's script is on its way, the table notes which of the script's keys others change. When
-//! the script has its reply, these keys are invalidated, and the others are registered.
+//! A script may write a key before it reads it, and the log may execute it much later. A read of a
+//! guest is executed elsewhere, and news of a change may arrive before its reply. So while such a
+//! request is *pending*, the table notes which of its keys others change. When the client gets the
+//! reply, these keys are invalidated, and the others are registered.
 //!
 //! Clients with a broadcast mode have prefixes instead. The prefixes of a key are found by a few
 //! look-ups, however many there are.
 //!
+//! A server has a table for its clients. A member has another one, in which its guests are the
+//! trackers ([`promises`](crate::promises)).
+//!
 //! # Bounds
 //!
-//! The table has at most `tracking_keys_max` keys, and [`BYTES_PER_KEY`] times as many bytes.
-//! Beyond that it forgets another key and sends its invalidation. If a loop has too much to
-//! deliver, it has its clients forget everything instead, once
-//! ([`Message::InvalidateAll`](crate::inbox::Message::InvalidateAll)), and closes the clients to
-//! which others redirect their invalidations. Registrations of clients
-//! that have left stay until the key changes.
+//! The table has at most a given number of keys, and [`BYTES_PER_KEY`] times as many bytes. Beyond
+//! that it forgets another key, whose trackers must learn of that. Registrations of clients that
+//! have left stay until the key changes.
 
-use crate::frame::Frame;
-use crate::place::Place;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::hash::{BuildHasher, RandomState};
@@ -39,120 +38,83 @@ const BYTES_PER_KEY: usize = 256;
 const KEY_BYTES: usize = 96;
 /// Most keys that are forgotten for one that is added.
 const FORGOTTEN_MAX: usize = 64;
-/// Maximum bytes of invalidations that a loop has to deliver.
-pub(crate) const WAITING_BYTES_MAX: usize = 16 << 20;
-/// Bytes of an invalidation beside its key and its recipients.
-const INVALIDATION_BYTES: usize = 128;
 
 /// The table.
 #[derive(Debug)]
-pub(crate) struct TrackingTable {
+pub struct TrackingTable {
     hasher: RandomState,
     shards: Vec<Mutex<Shard>>,
     prefixes: RwLock<BTreeMap<Arc<[u8]>, Vec<Tracker>>>,
     /// Clients for which keys are tracked.
-    pub(crate) clients: AtomicUsize,
+    pub clients: AtomicUsize,
     has_prefixes: AtomicBool,
     keys: AtomicUsize,
     items: AtomicUsize,
     bytes: AtomicUsize,
-    /// Pairs of a client and a key of its script.
-    scripts: AtomicUsize,
+    /// Pairs of a client and a key of its pending requests.
+    pending: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
 struct Shard {
     keys: BTreeMap<Arc<[u8]>, Vec<Tracker>>,
-    /// The clients whose scripts have a key, and whether others have changed it meanwhile.
-    scripts: BTreeMap<Box<[u8]>, BTreeMap<Tracker, bool>>,
+    /// The clients whose pending requests have a key.
+    pending: BTreeMap<Box<[u8]>, BTreeMap<Tracker, Pending>>,
     /// The key that was forgotten last.
     after: Option<Arc<[u8]>>,
 }
 
+/// A key of a client's pending requests.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    kind: PendingKind,
+    is_changed: bool,
+}
+
+/// A request that is executed later, or elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PendingKind {
+    /// It is one step, and its own writes are no news: those of submissions whose tickets have
+    /// greater numbers than this. A client that has left may have had the same place.
+    Script {
+        /// The last number that was given.
+        after: u64,
+    },
+    /// It reads, or is one of several steps. A later write of the same client is news, and looks
+    /// like an earlier one.
+    Read,
+}
+
+impl PendingKind {
+    /// Whether a change by this writer is no news for the client.
+    fn is_own(self, client: Tracker, writer: Writer) -> bool {
+        match (self, writer) {
+            (PendingKind::Read, _) => false,
+            (PendingKind::Script { after }, Writer::Ticket { number, .. }) => {
+                client.is(writer) && number > after
+            }
+            (PendingKind::Script { .. }, _) => client.is(writer),
+        }
+    }
+}
+
 /// A client for which a key is tracked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Tracker {
-    event_loop: u32,
-    index: u32,
-    id: u64,
+pub struct Tracker {
+    /// Where it is served, as tickets have it ([`todana_group::Ticket`]).
+    pub place: (u32, u32),
+    /// Its id.
+    pub id: u64,
 }
 
 impl Tracker {
-    pub(crate) fn new(place: Place, id: u64) -> Tracker {
-        Tracker { event_loop: place.event_loop as u32, index: place.index as u32, id }
-    }
-
     /// Whether this client is the writer. A write through the log has the place of the client.
-    fn is(self, writer: Writer) -> bool {
+    pub fn is(self, writer: Writer) -> bool {
         match writer {
             Writer::Client(id) => id == self.id,
-            Writer::Ticket { place, .. } => place == (self.event_loop, self.index),
+            Writer::Ticket { place, .. } => place == self.place,
             Writer::Unknown => false,
         }
-    }
-}
-
-/// Clients that receive a message, in the order of their places.
-#[derive(Debug)]
-pub(crate) struct Recipients(Vec<Tracker>);
-
-impl Recipients {
-    /// Of a sorted list.
-    pub(crate) fn new(sorted: Vec<Tracker>) -> Recipients {
-        Recipients(sorted)
-    }
-
-    /// Bytes of memory.
-    pub(crate) fn bytes(&self) -> usize {
-        self.0.len() * size_of::<Tracker>()
-    }
-
-    /// Calls `each` with the number of each loop that serves some.
-    pub(crate) fn loops(&self, mut each: impl FnMut(usize)) {
-        let mut rest = &self.0[..];
-        while let Some(first) = rest.first() {
-            each(first.event_loop as usize);
-            rest = &rest[rest.partition_point(|it| it.event_loop == first.event_loop)..];
-        }
-    }
-
-    /// Those of a loop from an index on: at most `count`. Returns where to continue, `None` if that
-    /// were all.
-    pub(crate) fn next(
-        &self,
-        (event_loop, index): (usize, usize),
-        count: usize,
-        recipients: &mut Vec<(usize, u64)>,
-    ) -> Option<usize> {
-        let from = (event_loop as u32, index as u32);
-        let begin = self.0.partition_point(|it| (it.event_loop, it.index) < from);
-        for tracker in self.0[begin..].iter().take_while(|it| it.event_loop == event_loop as u32) {
-            if recipients.len() >= count {
-                return Some(tracker.index as usize);
-            }
-            recipients.push((tracker.index as usize, tracker.id));
-        }
-        None
-    }
-}
-
-/// Bytes of an invalidation that is redirected to another client.
-pub(crate) fn redirected_bytes(frame: &Frame) -> usize {
-    frame.resp3.len() + INVALIDATION_BYTES
-}
-
-/// A key that has changed, with the clients that must learn of it.
-#[derive(Debug)]
-pub(crate) struct Invalidation {
-    pub(crate) key: Box<[u8]>,
-    pub(crate) recipients: Recipients,
-    /// The party that has changed it.
-    pub(crate) writer: Writer,
-}
-
-impl Invalidation {
-    pub(crate) fn bytes(&self) -> usize {
-        self.key.len() + self.recipients.bytes() + INVALIDATION_BYTES
     }
 }
 
@@ -167,7 +129,7 @@ impl Default for TrackingTable {
             keys: 0.into(),
             items: 0.into(),
             bytes: 0.into(),
-            scripts: 0.into(),
+            pending: 0.into(),
         }
     }
 }
@@ -190,7 +152,7 @@ impl TrackingTable {
     }
 
     /// Keys, pairs of a key and a client, and prefixes.
-    pub(crate) fn counts(&self) -> [u64; 3] {
+    pub fn counts(&self) -> [u64; 3] {
         let prefixes = self.prefixes().len();
         [self.keys.load(Relaxed), self.items.load(Relaxed), prefixes].map(|count| count as u64)
     }
@@ -224,7 +186,7 @@ impl TrackingTable {
     }
 
     /// Registers a key that a client is about to read. Returns the keys that are forgotten for it.
-    pub(crate) fn track(
+    pub fn track(
         &self,
         key: &[u8],
         tracker: Tracker,
@@ -236,7 +198,7 @@ impl TrackingTable {
 
     /// Forgets keys until the table does not exceed its limits, and returns them: a part of them,
     /// if the limit has become much lower.
-    pub(crate) fn shrink(&self, key: &[u8], keys_max: usize) -> Vec<(Arc<[u8]>, Vec<Tracker>)> {
+    pub fn shrink(&self, key: &[u8], keys_max: usize) -> Vec<(Arc<[u8]>, Vec<Tracker>)> {
         let mut forgotten = Vec::new();
         let mut number = self.shard_of(key);
         while self.is_too_large(keys_max) && forgotten.len() < FORGOTTEN_MAX {
@@ -246,56 +208,89 @@ impl TrackingTable {
         forgotten
     }
 
-    /// A script of this client, which has not been executed yet, may read the key. False if there
+    /// A request of this client, which has not been executed yet, may read the key. False if there
     /// are too many such keys.
-    pub(crate) fn begin_script(&self, key: &[u8], tracker: Tracker, keys_max: usize) -> bool {
-        if self.scripts.load(Relaxed) >= keys_max {
+    pub fn begin_pending(
+        &self,
+        key: &[u8],
+        tracker: Tracker,
+        kind: PendingKind,
+        keys_max: usize,
+    ) -> bool {
+        if self.pending.load(Relaxed) >= keys_max {
             return false;
         }
         let mut shard = self.shard(self.shard_of(key));
-        if let Entry::Vacant(entry) = shard.scripts.entry(key.into()).or_default().entry(tracker) {
-            entry.insert(false);
-            self.scripts.fetch_add(1, Relaxed);
+        match shard.pending.entry(key.into()).or_default().entry(tracker) {
+            Entry::Vacant(entry) => {
+                entry.insert(Pending { kind, is_changed: false });
+                self.pending.fetch_add(1, Relaxed);
+            }
+            Entry::Occupied(mut entry) => {
+                let pending = entry.get_mut();
+                pending.kind = pending.kind.max(kind);
+            }
         }
         true
     }
 
-    /// The client has the reply of the script. Registers the key, or returns true: others may have
-    /// changed it after the script had read it.
-    pub(crate) fn end_script(&self, key: &[u8], tracker: Tracker) -> bool {
+    /// The client has the reply of the request. Registers the key, or returns true: it may have
+    /// been changed after the request had read it.
+    pub fn end_pending(&self, key: &[u8], tracker: Tracker) -> bool {
         let mut shard = self.shard(self.shard_of(key));
-        let is_changed = self.remove_script(&mut shard, key, tracker);
+        let is_changed = self.remove_pending(&mut shard, key, tracker);
         if is_changed == Some(false) {
             self.add_to(&mut shard, key, tracker);
         }
-        // An earlier script of the same pipeline has registered the key for both.
+        // An earlier request of the same pipeline has registered the key for both.
         let is_registered = |trackers: &Vec<Tracker>| trackers.binary_search(&tracker).is_ok();
         is_changed.unwrap_or_else(|| !shard.keys.get(key).is_some_and(is_registered))
     }
 
-    /// The client leaves before it has the reply.
-    pub(crate) fn forget_script(&self, key: &[u8], tracker: Tracker) {
-        self.remove_script(&mut self.shard(self.shard_of(key)), key, tracker);
-    }
-
-    fn remove_script(&self, shard: &mut Shard, key: &[u8], tracker: Tracker) -> Option<bool> {
-        let clients = shard.scripts.get_mut(key)?;
-        let is_changed = clients.remove(&tracker)?;
-        if clients.is_empty() {
-            shard.scripts.remove(key);
-        }
-        self.scripts.fetch_sub(1, Relaxed);
-        Some(is_changed)
-    }
-
-    /// Takes the clients that must learn of a change of this key, sorted. Those whose scripts are
-    /// on their way learn of it later, unless they are the writer.
-    pub(crate) fn concerned(&self, key: &[u8], writer: Writer) -> Vec<Tracker> {
+    /// The client leaves before it has the reply, or needs no registration. Returns whether the key
+    /// may have been changed.
+    pub fn forget_pending(&self, key: &[u8], tracker: Tracker) -> bool {
         let mut shard = self.shard(self.shard_of(key));
-        for (tracker, is_changed) in shard.scripts.get_mut(key).into_iter().flatten() {
-            *is_changed |= !tracker.is(writer);
+        self.remove_pending(&mut shard, key, tracker).unwrap_or(true)
+    }
+
+    fn remove_pending(&self, shard: &mut Shard, key: &[u8], tracker: Tracker) -> Option<bool> {
+        let clients = shard.pending.get_mut(key)?;
+        let pending = clients.remove(&tracker)?;
+        if clients.is_empty() {
+            shard.pending.remove(key);
+        }
+        self.pending.fetch_sub(1, Relaxed);
+        Some(pending.is_changed)
+    }
+
+    /// Any key may have changed: also those of pending requests, whose replies may come after their
+    /// clients have learned of it.
+    pub fn change_all_pending(&self) {
+        if self.pending.load(Relaxed) == 0 {
+            return;
+        }
+        for number in 0..SHARDS {
+            let mut shard = self.shard(number);
+            let all = shard.pending.values_mut().flat_map(BTreeMap::values_mut);
+            all.for_each(|pending| pending.is_changed = true);
+        }
+    }
+
+    /// Takes the trackers that must learn of a change of this key, sorted. Those whose requests are
+    /// pending learn of it later, unless they are the writer. If `kept` has read the key, it is
+    /// one of them, and stays registered.
+    pub fn concerned(&self, key: &[u8], writer: Writer, kept: Option<Tracker>) -> Vec<Tracker> {
+        let mut shard = self.shard(self.shard_of(key));
+        for (tracker, pending) in shard.pending.get_mut(key).into_iter().flatten() {
+            pending.is_changed |= !pending.kind.is_own(*tracker, writer);
         }
         let mut trackers = self.take_from(&mut shard, key);
+        if let Some(kept) = kept
+            && trackers.binary_search(&kept).is_ok()
+        {
+            self.add_to(&mut shard, key, kept);
+        }
         drop(shard);
         if self.has_prefixes.load(Relaxed) {
             self.add_broadcast(key, &mut trackers);
@@ -308,17 +303,16 @@ impl TrackingTable {
     /// Takes the registrations of a key.
     fn take_from(&self, shard: &mut Shard, key: &[u8]) -> Vec<Tracker> {
         let trackers = shard.keys.remove(key).unwrap_or_default();
-        self.note_taken(key, &trackers);
+        if !trackers.is_empty() {
+            self.note_taken(1, trackers.len(), bytes_of(key, &trackers));
+        }
         trackers
     }
 
-    fn note_taken(&self, key: &[u8], trackers: &[Tracker]) {
-        if !trackers.is_empty() {
-            let bytes = key.len() + KEY_BYTES + size_of_val(trackers);
-            self.keys.fetch_sub(1, Relaxed);
-            self.items.fetch_sub(trackers.len(), Relaxed);
-            self.bytes.fetch_sub(bytes, Relaxed);
-        }
+    fn note_taken(&self, keys: usize, items: usize, bytes: usize) {
+        self.keys.fetch_sub(keys, Relaxed);
+        self.items.fetch_sub(items, Relaxed);
+        self.bytes.fetch_sub(bytes, Relaxed);
     }
 
     /// Takes the next key of a shard, in turn.
@@ -330,8 +324,24 @@ impl TrackingTable {
         let trackers = shard.keys.remove(&key)?;
         shard.after = Some(key.clone());
         drop(shard);
-        self.note_taken(&key, &trackers);
+        self.note_taken(1, trackers.len(), bytes_of(&key, &trackers));
         Some((key, trackers))
+    }
+
+    /// Takes all keys, in parts whose memory the caller frees.
+    pub fn take_all(&self) -> Vec<impl Send + 'static> {
+        let take = |number| {
+            let mut shard = self.shard(number);
+            let keys = std::mem::take(&mut shard.keys);
+            let (mut items, mut bytes) = (0, 0);
+            for (key, trackers) in &keys {
+                items += trackers.len();
+                bytes += bytes_of(key, trackers);
+            }
+            self.note_taken(keys.len(), items, bytes);
+            keys
+        };
+        (0..SHARDS).map(take).collect()
     }
 
     /// Adds the clients that have a prefix of this key.
@@ -356,7 +366,7 @@ impl TrackingTable {
     }
 
     /// Adds a client with a prefix.
-    pub(crate) fn add_prefix(&self, prefix: &Arc<[u8]>, tracker: Tracker) {
+    pub fn add_prefix(&self, prefix: &Arc<[u8]>, tracker: Tracker) {
         let mut prefixes = self.prefixes_mut();
         let trackers = prefixes.entry(prefix.clone()).or_default();
         if let Err(at) = trackers.binary_search(&tracker) {
@@ -366,7 +376,7 @@ impl TrackingTable {
     }
 
     /// Removes a client with a prefix.
-    pub(crate) fn remove_prefix(&self, prefix: &[u8], tracker: Tracker) {
+    pub fn remove_prefix(&self, prefix: &[u8], tracker: Tracker) {
         let mut prefixes = self.prefixes_mut();
         let Some(trackers) = prefixes.get_mut(prefix) else { return };
         if let Ok(at) = trackers.binary_search(&tracker) {
@@ -379,12 +389,21 @@ impl TrackingTable {
     }
 }
 
+/// Bytes that count for a key.
+fn bytes_of(key: &[u8], trackers: &[Tracker]) -> usize {
+    key.len() + KEY_BYTES + size_of_val(trackers)
+}
+
 #[cfg(test)]
 mod tests {
+    use super::PendingKind::Read;
     use super::*;
 
+    /// A script of a client whose submissions have greater numbers than 6.
+    const SCRIPT: PendingKind = PendingKind::Script { after: 6 };
+
     fn tracker(id: u64) -> Tracker {
-        Tracker::new(Place { event_loop: 0, index: id as usize }, id)
+        Tracker { place: (0, id as u32), id }
     }
 
     fn ids(trackers: &[Tracker]) -> Vec<u64> {
@@ -398,7 +417,7 @@ mod tests {
             table.add(key.as_bytes(), tracker(id));
         }
         assert_eq!(table.counts(), [2, 3, 0]);
-        let take = |key| ids(&table.concerned(key, Writer::Unknown));
+        let take = |key| ids(&table.concerned(key, Writer::Unknown, None));
         assert_eq!(take(b"a"), [1, 2]);
         assert_eq!(take(b"a"), [0; 0]);
         assert_eq!(take(b"b"), [1]);
@@ -429,32 +448,88 @@ mod tests {
         let table = TrackingTable::default();
         let (me, other) = (tracker(1), Writer::Client(2));
         let mine = [Writer::Client(1), Writer::Ticket { place: (0, 1), number: 7 }];
-        let concerned = |writer| ids(&table.concerned(b"a", writer));
+        let concerned = |writer| ids(&table.concerned(b"a", writer, None));
         // Its own writes, before it has read the key or after.
-        assert!(table.begin_script(b"a", me, 2) && table.begin_script(b"a", me, 2));
+        assert!(
+            table.begin_pending(b"a", me, SCRIPT, 2) && table.begin_pending(b"a", me, SCRIPT, 2)
+        );
         assert_eq!(mine.map(concerned), [[0; 0], [0; 0]]);
-        assert!(!table.end_script(b"a", me));
+        assert!(!table.end_pending(b"a", me));
         // The second script of a pipeline.
-        assert!(!table.end_script(b"a", me));
+        assert!(!table.end_pending(b"a", me));
         assert_eq!(concerned(other), [1]);
-        assert!(table.end_script(b"a", me));
+        assert!(table.end_pending(b"a", me));
         // A write of another client.
-        assert!(table.begin_script(b"a", me, 2));
+        assert!(table.begin_pending(b"a", me, SCRIPT, 2));
         assert_eq!(concerned(other), [0; 0]);
-        assert!(table.end_script(b"a", me));
+        assert!(table.end_pending(b"a", me));
         assert_eq!(concerned(other), [0; 0]);
+        // A write of the client that had the same place before.
+        let earlier = Writer::Ticket { place: (0, 1), number: 6 };
+        assert!(table.begin_pending(b"a", me, SCRIPT, 2));
+        assert_eq!(concerned(earlier), [0; 0]);
+        assert!(table.end_pending(b"a", me));
         // Its own writes invalidate what it had read before.
         table.add(b"a", me);
-        assert!(table.begin_script(b"a", me, 2));
+        assert!(table.begin_pending(b"a", me, SCRIPT, 2));
         assert_eq!(concerned(mine[0]), [1]);
-        assert!(!table.end_script(b"a", me));
+        assert!(!table.end_pending(b"a", me));
         assert_eq!(concerned(other), [1]);
         // Too many keys, and a client that leaves.
-        assert!(table.begin_script(b"a", me, 1) && !table.begin_script(b"b", me, 1));
-        assert!(table.end_script(b"b", me));
-        table.forget_script(b"a", me);
-        assert!(table.shard(table.shard_of(b"a")).scripts.is_empty());
-        assert_eq!((table.counts(), table.scripts.load(Relaxed)), ([0; 3], 0));
+        assert!(
+            table.begin_pending(b"a", me, SCRIPT, 1) && !table.begin_pending(b"b", me, SCRIPT, 1)
+        );
+        assert!(table.end_pending(b"b", me));
+        assert!(!table.forget_pending(b"a", me) && table.forget_pending(b"a", me));
+        assert!(table.shard(table.shard_of(b"a")).pending.is_empty());
+        assert_eq!((table.counts(), table.pending.load(Relaxed)), ([0; 3], 0));
+    }
+
+    #[test]
+    fn a_pending_read_learns_of_every_change() {
+        let table = TrackingTable::default();
+        let (me, other) = (tracker(1), tracker(2));
+        let mine = Writer::Ticket { place: (0, 1), number: 7 };
+        let concerned = |writer| ids(&table.concerned(b"a", writer, None));
+        // The client may have written after it had read.
+        assert!(table.begin_pending(b"a", me, Read, 9));
+        assert_eq!(concerned(mine), [0; 0]);
+        assert!(table.end_pending(b"a", me));
+        assert_eq!(concerned(Writer::Unknown), [0; 0]);
+        // A script beside the read is no reason to overlook that.
+        for kinds in [[Read, SCRIPT], [SCRIPT, Read]] {
+            assert!(kinds.iter().all(|kind| table.begin_pending(b"a", me, *kind, 9)));
+            assert_eq!(concerned(mine), [0; 0]);
+            assert!(table.end_pending(b"a", me));
+        }
+        // Nothing happens, and then another client writes.
+        assert!(table.begin_pending(b"a", me, Read, 9) && !table.end_pending(b"a", me));
+        assert_eq!(concerned(Writer::Client(2)), [1]);
+        // All keys change.
+        table.change_all_pending();
+        assert!(
+            table.begin_pending(b"a", me, Read, 9) && table.begin_pending(b"b", other, Read, 9)
+        );
+        table.change_all_pending();
+        assert!(table.end_pending(b"a", me) && table.end_pending(b"b", other));
+        assert_eq!((table.counts(), table.pending.load(Relaxed)), ([0; 3], 0));
+    }
+
+    #[test]
+    fn a_registration_may_stay() {
+        let table = TrackingTable::default();
+        let (one, other) = (tracker(1), tracker(2));
+        let concerned = |kept| ids(&table.concerned(b"a", Writer::Unknown, kept));
+        assert_eq!(concerned(Some(one)), [0; 0]);
+        assert_eq!(table.counts(), [0; 3]);
+        table.add(b"a", one);
+        table.add(b"a", other);
+        assert_eq!(concerned(Some(one)), [1, 2]);
+        assert_eq!((concerned(Some(other)), table.counts()), (vec![1], [0; 3]));
+        table.add(b"a", one);
+        table.add(b"b", other);
+        assert_eq!(table.take_all().len(), SHARDS);
+        assert_eq!((table.counts(), table.bytes.load(Relaxed)), ([0; 3], 0));
     }
 
     #[test]
