@@ -449,7 +449,7 @@ latency(Cell, Samples) ->
             print(maps:merge(Cell, (percentiles([Us || {_, Us, _} <- All]))#{
                 operation => latency, call => Operation,
                 calls => length(All),
-                failed => length([failed || {_, _, false} <- All])
+                failures => length([failure || {_, _, false} <- All])
             }))
         end,
         maps:groups_from_list(

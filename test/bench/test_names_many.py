@@ -74,7 +74,7 @@ def test_calls_are_measured_with_and_without_a_death(tiny_results):
     for dies in ("guest", "member"):
         for call in ("register", "whereis", "whereis_first"):
             before = calls[dies, "before", "all", call]
-            assert before["calls"] > 0 and before["failed"] == 0
+            assert before["calls"] > 0 and before["failures"] == 0
             assert before["p50_us"] <= before["p99_us"] <= before["max_us"]
             assert calls[dies, "death", "silent", call]["calls"] > 0
 
