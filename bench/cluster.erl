@@ -1,13 +1,14 @@
 %% Starts several peer nodes concurrently for a measurement. The control
 %% connection of each ends it when the measuring node ends.
 %%
-%% Used by e2_replicated.erl, e3.erl, e3_names.erl, e4.erl and mnesia_load.erl.
+%% Used by e2_replicated.erl, e3.erl, e3_names.erl, e4.erl, guests.erl,
+%% names_many.erl and mnesia_load.erl.
 %% Loopback, port mapper and cookie come from the environment that cluster.py
 %% makes; peers inherit it.
 -module(cluster).
 
 -export([start/3, stop/1, nodes_of/1, await_mesh/1, await_mesh_of/1]).
--export([guarded/2, cpu_us/1]).
+-export([guarded/2, some_at_once/2, cpu_us/1]).
 -export([threads_ns/1, pss_kib/1, traffic/1]).
 -export([one_thread/0, no_spinning/0]).
 %% For peers.
@@ -133,6 +134,20 @@ stop(Members) ->
 -spec nodes_of([member()]) -> [node()].
 nodes_of(Members) ->
     [Node || #{node := Node} <- Members].
+
+%% Does the same for each node: two for each scheduler of this node at a time.
+-spec some_at_once([node()], fun((node()) -> ok)) -> ok.
+some_at_once([], _Do) ->
+    ok;
+some_at_once(Nodes, Do) ->
+    Width = min(length(Nodes), 2 * erlang:system_info(schedulers_online)),
+    {Some, Rest} = lists:split(Width, Nodes),
+    Started = [spawn_monitor(fun() -> Do(Node) end) || Node <- Some],
+    [
+        receive {'DOWN', Monitor, process, Pid, Reason} -> normal = Reason end
+     || {Pid, Monitor} <- Started
+    ],
+    some_at_once(Rest, Do).
 
 %% Waits until every node sees exactly the others.
 -spec await_mesh([member()]) -> ok.

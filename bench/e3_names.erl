@@ -135,7 +135,7 @@ begin_cluster(Cluster, Place) ->
     #{members := [First | Others] = Members, guests := Guests} = Cluster,
     ok = todana_nodes:form(Members, Place),
     AsGuest = [{cluster_join, atom_to_list(First)}, {no_replica, "yes"}],
-    some_at_once(Guests, fun(Guest) ->
+    cluster:some_at_once(Guests, fun(Guest) ->
         ok = todana_nodes:begin_on(Guest, "off", AsGuest)
     end),
     case Cluster of
@@ -148,21 +148,9 @@ begin_cluster(Cluster, Place) ->
         #{mesh := false} ->
             ok
     end,
-    some_at_once(Members ++ Guests, fun(Node) -> ok = on(Node, open, []) end).
-
-%% Two for each scheduler of this node at a time.
--spec some_at_once([node()], fun((node()) -> ok)) -> ok.
-some_at_once([], _Do) ->
-    ok;
-some_at_once(Nodes, Do) ->
-    Width = min(length(Nodes), 2 * erlang:system_info(schedulers_online)),
-    {Some, Rest} = lists:split(Width, Nodes),
-    Started = [spawn_monitor(fun() -> Do(Node) end) || Node <- Some],
-    [
-        receive {'DOWN', Monitor, process, Pid, Reason} -> normal = Reason end
-     || {Pid, Monitor} <- Started
-    ],
-    some_at_once(Rest, Do).
+    cluster:some_at_once(Members ++ Guests, fun(Node) ->
+        ok = on(Node, open, [])
+    end).
 
 %% ---------------------------------------------------------------- rounds ---
 

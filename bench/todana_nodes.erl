@@ -1,6 +1,7 @@
 %% Todana on the peers of a measurement.
 %%
-%% Used by e2_replicated.erl, e3.erl and e3_names.erl.
+%% Used by e2_replicated.erl, e3.erl, e3_names.erl, guests.erl and
+%% names_many.erl.
 -module(todana_nodes).
 
 -export([form/2, begin_on/3, await_ready/2, await/3]).

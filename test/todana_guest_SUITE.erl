@@ -12,6 +12,7 @@
     misuse_is_that_of_a_member/1,
     tables_in_memory_are_the_guests_own/1,
     clients_of_a_guest_reach_the_records/1,
+    the_records_of_the_seat_are_counted/1,
     another_member_becomes_the_seat/1,
     without_a_member_nothing_is_done/1,
     a_guest_is_refused/1,
@@ -47,7 +48,7 @@
 -export([received/0, sink/0]).
 -export([log_server/0, kill_seats/0, sources/0, load/1, held/0]).
 
--import(todana_sockets, [connect/1, lines/2, line/1]).
+-import(todana_sockets, [connect/1, connect/2, lines/2, line/1]).
 -import(todana_peers, [
     guest/3, refused_guest/3, node/3, kill/1, signal/2, rpc/4, await/1,
     cluster/2
@@ -61,6 +62,7 @@ all() ->
         misuse_is_that_of_a_member,
         tables_in_memory_are_the_guests_own,
         clients_of_a_guest_reach_the_records,
+        the_records_of_the_seat_are_counted,
         another_member_becomes_the_seat,
         without_a_member_nothing_is_done,
         a_guest_is_refused,
@@ -267,6 +269,29 @@ clients_of_a_guest_reach_the_records(Config) ->
     ?assertEqual({ok, ~"v"}, todana(Z, get, [db0, ~"k"])),
     ok = todana(Z, put, [db0, ~"k", ~"w"]),
     ?assertEqual(~"$1\r\nw\r\n", ask(Socket, ~"GET k\r\n")).
+
+%% By INFO and `stats'. Metrics do not: a sum over all nodes has them once.
+the_records_of_the_seat_are_counted(Config) ->
+    [A | _] = cluster([a, b, c], Config),
+    Z = guest(z, A, [
+        {listen_resp, '127.0.0.1:0'}, {listen_memcached, '127.0.0.1:0'}
+    ]),
+    Socket = connect(Z),
+    ~"+OK\r\n" = ask(Socket, ~"SET k v\r\n"),
+    ~"+OK\r\n" = ask(Socket, ~"SET other v EX 1000\r\n"),
+    await(fun() ->
+        ok = gen_tcp:send(Socket, ~"INFO keyspace\r\nPING\r\n"),
+        Found = line_with(~"db0:", ~"+PONG\r\n", Socket),
+        Found =:= ~"db0:keys=2,expires=1,avg_ttl=0\r\n"
+    end),
+    Other = connect(Z, memcached),
+    ok = gen_tcp:send(Other, ~"stats\r\n"),
+    ?assertEqual(
+        ~"STAT curr_items 2\r\n",
+        line_with(~"STAT curr_items", ~"END\r\n", Other)
+    ),
+    #{databases := [First | _]} = rpc(Z, todana_figures, collect, []),
+    ?assertMatch(#{~"records" := 0}, First).
 
 %% Reads go on, and so do writes, of which some have an unknown outcome.
 another_member_becomes_the_seat(Config) ->
@@ -1083,6 +1108,18 @@ has(Sentence, Part) ->
     ?assertNotEqual({Text, nomatch}, {Text, string:find(Text, Part)}).
 
 ask(Socket, Request) -> ask(Socket, Request, 1).
+
+%% The line that begins so, up to this last one.
+line_with(Begin, Last, Socket) ->
+    case line(Socket) of
+        Last -> none;
+        Line ->
+            Next = line_with(Begin, Last, Socket),
+            case string:prefix(Line, Begin) of
+                nomatch -> Next;
+                _ -> Line
+            end
+    end.
 
 %% The last one of the replies, each of one line or a bulk.
 ask(Socket, Request, Count) ->

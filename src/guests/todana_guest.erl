@@ -33,7 +33,7 @@
 %% Another one after `cluster force' and a restored backup.
 -type log() :: atom() | binary() | none.
 -type facts() ::
-    {Gate :: atom(), #{atom() => non_neg_integer()}, Reason :: binary()}.
+    {Gate :: atom(), todana_nif:seat_facts(), Reason :: binary()}.
 
 -record(state, {
     %% In the order in which they are asked.

@@ -193,7 +193,7 @@
     table/0, key/0, form/0, misuse/0, server/0, snapshot/0, bound/0, stored/0,
     range/0, listener/0, topology/0, topology_node/0,
     cause/0, order/0, group/0, figures/0, command_figures/0, loop_figures/0,
-    answer/0
+    answer/0, seat_facts/0
 ]).
 
 %% What a node wants of the messages to channels.
@@ -223,6 +223,12 @@
     IsConnected :: boolean(), Offset :: non_neg_integer()
 }.
 -type snapshot() :: reference().
+%% What a member says of itself to its guests. `counts': of each numbered
+%% database, its records, and those of them that expire.
+-type seat_facts() :: #{
+    counts => [{non_neg_integer(), non_neg_integer()}],
+    atom() => non_neg_integer()
+}.
 
 %% Bit 1: the key is encoded, bit 2: the value is, bit 4: on a dirty scheduler.
 -type bits() :: 0..7.
@@ -924,8 +930,7 @@ guest_close() -> erlang:nif_error(not_loaded).
 -spec guest_attach(pid()) -> ok.
 guest_attach(_) -> erlang:nif_error(not_loaded).
 
--spec guest_seat(atom(), #{atom() => non_neg_integer()}, Reason :: binary()) ->
-    ok.
+-spec guest_seat(atom(), seat_facts(), Reason :: binary()) -> ok.
 guest_seat(_, _, _) -> erlang:nif_error(not_loaded).
 
 -spec guest_lose_seat() -> ok.
@@ -1011,7 +1016,7 @@ seat_tick(_) -> erlang:nif_error(not_loaded).
 -spec seat_facts() ->
     {
         open | read_only | removals | no_leader | closed,
-        #{atom() => non_neg_integer()},
+        seat_facts(),
         Reason :: binary()
     }.
 seat_facts() -> erlang:nif_error(not_loaded).

@@ -23,7 +23,7 @@ use crate::gate::SharedGate;
 use crate::group::Wake;
 use crate::parcel::{self, Answers, Change, News};
 use crate::queue::Queue;
-use crate::submission::{Deliver, Gate, Outcome, Submission, Submit, Ticket};
+use crate::submission::{Deliver, Gate, Outcome, RecordCounts, Submission, Submit, Ticket};
 
 /// Bytes of submissions that may be on their way to the seat. More stay in the queue.
 const SENT_BYTES_MAX: usize = 8 << 20;
@@ -59,6 +59,8 @@ pub struct Guest {
     answered_index: AtomicU64,
     /// A bit for each numbered database that had no room then.
     full: AtomicU16,
+    /// The records of the seat, as it has counted them last.
+    counts: Mutex<[RecordCounts; DATABASES]>,
     sent: Mutex<Sent>,
     /// The changes of which clients want to learn.
     wishes: Wishes,
@@ -104,6 +106,7 @@ impl Guest {
             began: Instant::now(),
             answered_index: AtomicU64::new(0),
             full: AtomicU16::new(0),
+            counts: Mutex::default(),
             sent: Mutex::default(),
             wishes: Wishes::default(),
         })
@@ -120,6 +123,11 @@ impl Guest {
         self.others.store(facts.others, Relaxed);
         self.follow_time(facts.now_ms);
         self.set_gate(facts.gate, reason);
+    }
+
+    /// The seat has counted its records.
+    pub fn set_counts(&self, counts: [RecordCounts; DATABASES]) {
+        *self.counts.lock() = counts;
     }
 
     /// A time that the seat sends is late by the time on the way, so the latest one counts; the
@@ -388,6 +396,10 @@ impl Submit for Guest {
 
     fn is_full(&self, number: usize) -> bool {
         number < DATABASES && self.full.load(Relaxed) & 1 << number != 0
+    }
+
+    fn counts(&self, number: usize) -> Option<RecordCounts> {
+        self.counts.lock().get(number).copied()
     }
 
     fn others(&self) -> usize {

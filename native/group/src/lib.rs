@@ -52,7 +52,7 @@ pub use snapshot::{
     Damage, SnapshotError, SnapshotFile, SnapshotInfo, SnapshotRecord, SnapshotSource,
     SnapshotTable,
 };
-pub use submission::{Deliver, Gate, Outcome, Submission, Submit, Ticket};
+pub use submission::{Deliver, Gate, Outcome, RecordCounts, Submission, Submit, Ticket};
 pub use tables::NamedTable;
 pub use trigger::{ENTRY_BYTES, SNAPSHOT_LOG_BYTES_MAX, SNAPSHOT_LOG_BYTES_MIN};
 pub use waiting_reads::READ_BOUND_MS;

@@ -92,6 +92,15 @@ pub enum Gate {
     Leaderless,
 }
 
+/// How many records a numbered database has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecordCounts {
+    /// All records.
+    pub entries: u64,
+    /// Those of them that expire.
+    pub entries_with_expiry: u64,
+}
+
 /// The log, as a server sees it.
 pub trait Submit: Send + Sync + fmt::Debug {
     /// Whether records may be read and written now.
@@ -138,6 +147,11 @@ pub trait Submit: Send + Sync + fmt::Debug {
     fn is_full(&self, number: usize) -> bool {
         let _ = number;
         false
+    }
+    /// How many records a numbered database has, as far as a node without its records knows.
+    fn counts(&self, number: usize) -> Option<RecordCounts> {
+        let _ = number;
+        None
     }
     /// Whether the group can have no other member, so that its records are always fresh.
     fn is_alone(&self) -> bool {

@@ -6,8 +6,10 @@ use rustler::types::atom::Atom;
 use rustler::{Binary, Encoder, Env, LocalPid, NewBinary, NifResult, Term};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use todana_command::{FORMAT_MAX, VALUE_BYTES_MAX};
-use todana_group::{GUEST_WIRE, Guest, Homes, QUEUE_BYTES_MAX, SeatFacts, Submit, Wake};
+use todana_command::{DATABASES, FORMAT_MAX, VALUE_BYTES_MAX};
+use todana_group::{
+    GUEST_WIRE, Guest, Homes, QUEUE_BYTES_MAX, RecordCounts, SeatFacts, Submit, Wake,
+};
 
 /// Bytes of answers that may be copied on a normal scheduler: some ten microseconds.
 const ANSWER_BYTES_MAX: usize = 256 << 10;
@@ -94,14 +96,20 @@ fn guest_attach(link: LocalPid) -> NifResult<Atom> {
     Ok(atoms::ok())
 }
 
-/// `guest_seat(Gate, #{value_bytes_max, format, now_ms, others, always}, Reason) -> ok`: what the
-/// seat says of itself.
+/// `guest_seat(Gate, #{value_bytes_max, format, now_ms, others, always, counts}, Reason) -> ok`:
+/// what the seat says of itself. An older one does not count its records.
 #[rustler::nif(schedule = "DirtyCpu")]
 fn guest_seat(word: Atom, facts: Term<'_>, reason: &str) -> NifResult<Atom> {
     let number = |name: &str| -> NifResult<u64> {
         facts.map_get(Atom::from_str(facts.get_env(), name)?)?.decode()
     };
     let is_always = number("always")? > 0;
+    let counted = facts.map_get(Atom::from_str(facts.get_env(), "counts")?);
+    let counted = counted.map_or_else(|_| Ok(Vec::new()), |it| it.decode::<Vec<(u64, u64)>>())?;
+    let mut counts = [RecordCounts::default(); DATABASES];
+    for (place, (entries, entries_with_expiry)) in counts.iter_mut().zip(counted) {
+        *place = RecordCounts { entries, entries_with_expiry };
+    }
     let facts = SeatFacts {
         gate: durable::gate_of(word).ok_or(rustler::Error::BadArg)?,
         value_bytes_max: usize::try_from(number("value_bytes_max")?).unwrap_or(usize::MAX),
@@ -110,7 +118,9 @@ fn guest_seat(word: Atom, facts: Term<'_>, reason: &str) -> NifResult<Atom> {
         others: usize::try_from(number("others")?).unwrap_or(usize::MAX),
     };
     ALWAYS.store(is_always, Relaxed);
-    the_guest()?.set_seat(facts, reason);
+    let guest = the_guest()?;
+    guest.set_counts(counts);
+    guest.set_seat(facts, reason);
     Ok(atoms::ok())
 }
 

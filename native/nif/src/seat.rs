@@ -9,7 +9,7 @@ use rustler::{Binary, Encoder, Env, LocalPid, NewBinary, NifResult, Term};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
-use todana_command::Databases;
+use todana_command::{DATABASES, Databases};
 use todana_group::{Deliver, Homes, Outcome, Submit, Ticket, full_databases};
 use todana_protocol::{Left, Promises, Seat, Visits};
 
@@ -181,11 +181,16 @@ fn with<'a>(
 }
 
 /// `seat_facts() -> {Gate, Facts, Reason}`: what guests learn about this node. Facts are
-/// `value_bytes_max`, `format`, `now_ms`, `applied_index` and `others`.
+/// `value_bytes_max`, `format`, `now_ms`, `applied_index`, `others` and `counts`: for each numbered
+/// database its records, and those of them that expire.
 #[rustler::nif]
 fn seat_facts(env: Env<'_>) -> NifResult<Term<'_>> {
     let group = durable::first().the_group()?;
     let atom = |name| Atom::from_str(env, name);
+    let counts = (0..DATABASES).map(|number| {
+        let counts = group.databases().table(number).counts();
+        (counts.entries, counts.entries_with_expiry)
+    });
     let facts = Term::map_from_pairs(
         env,
         &[
@@ -194,6 +199,7 @@ fn seat_facts(env: Env<'_>) -> NifResult<Term<'_>> {
             (atom("now_ms")?, Submit::now_ms(&*group).unwrap_or_else(now_ms).encode(env)),
             (atom("applied_index")?, group.applied_index().encode(env)),
             (atom("others")?, group.others().encode(env)),
+            (atom("counts")?, counts.collect::<Vec<_>>().encode(env)),
         ],
     )?;
     Ok((durable::word_of(group.gate()), facts, group.trouble()).encode(env))

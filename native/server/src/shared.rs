@@ -22,6 +22,7 @@ use std::sync::atomic::{
 };
 use std::sync::{Mutex, PoisonError};
 use todana_command::DATABASES;
+use todana_group::RecordCounts;
 use todana_memcached::Prefixes;
 use todana_protocol::{ProtocolName, ServerInfo, Service};
 use todana_resp::Answer;
@@ -312,11 +313,22 @@ impl Shared {
         databases.tables()[databases.index(number)].counts()
     }
 
-    /// Counts of a database; counters that only grow are relative to the last reset.
+    /// Counts of a database; counters that only grow are relative to the last reset. At a guest,
+    /// the records of a durable one are those of the seat.
     fn counts_since_reset(&self, number: usize) -> Counts {
         let index = self.config.databases.index(number);
-        let counts = self.counts(number);
+        let mut counts = self.counts(number);
+        if let Some(away) = self.counts_away(number) {
+            counts.entries = away.entries;
+            counts.entries_with_expiry = away.entries_with_expiry;
+        }
         let baseline = self.baseline.lock().unwrap_or_else(PoisonError::into_inner);
         baseline.tables.get(index).map_or(counts, |before| counts_since(counts, before))
+    }
+
+    fn counts_away(&self, number: usize) -> Option<RecordCounts> {
+        let homes = self.config.homes.as_ref()?;
+        let is_durable = self.config.databases.table(number).is_durable();
+        is_durable.then(|| homes.group(homes.of_database(number)).counts(number))?
     }
 }
