@@ -3,7 +3,7 @@
 //! A key is registered before its value is read: a write that comes later than the read finds it
 //! then, and its invalidation is sent after the reply. A read that the log has executed is too late
 //! for that when its reply is written, since a later write may have been applied meanwhile; the
-//! host then invalidates the keys after the reply. That concerns clients with a broadcast mode, too:
+//! host then invalidates the keys after the reply. That concerns clients in broadcast mode, too:
 //! they may have learned of the later write before the reply.
 //!
 //! A script may write its keys and then read them. So they are announced before it runs and

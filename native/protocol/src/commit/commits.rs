@@ -861,7 +861,7 @@ fn logged(watches: &[Watch]) -> Option<Vec<LoggedWatch<'_>>> {
     watches.iter().map(Watch::logged).collect()
 }
 
-/// The context of a record with so many other bytes before it.
+/// The context of a record with this number of other bytes before it.
 fn with_room(context: Context, bytes: usize) -> Context {
     Context { value_bytes_max: context.value_bytes_max.saturating_add(bytes), ..context }
 }

@@ -47,7 +47,7 @@ fn nothing_rides_behind_a_script_whose_keys_are_tracked() {
         // Its steps are known afterwards: until then nothing rides behind it anyway.
         ask(&mut session, &mut host, eval);
         let before = host.written().1;
-        let input = ["SET a 1", eval, "SET a 2"].map(|request| array(request)).concat();
+        let input = ["SET a 1", eval, "SET a 2"].map(array).concat();
         let replies = shown(&converse(&mut session, &mut host, [&input[..]]).output);
         assert_eq!(replies, "+OK $1 1 +OK");
         assert_eq!(host.written().1 - before, commits, "{mode}");
