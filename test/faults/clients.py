@@ -545,6 +545,9 @@ class Erlang(Client):
             raise Lost(answer)
         if re.search(r"recovering|log_failed|unavailable|no_leader|conflict|read_only", answer):
             raise Refused(answer)
+        # The application has stopped, and the node ends next.
+        if answer == "{error,badarg}" and self.connection.evaluate("element(1,init:get_status())") == "stopping":
+            raise Lost(answer)
         raise Unexpected(f"{expression}: {answer}")
 
     def get(self, key):
