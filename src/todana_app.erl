@@ -41,6 +41,7 @@ start(#{databases := Databases} = Options) ->
             ok = await_seat(Options),
             {ok, Supervisor};
         {error, Reason} ->
+            ok = todana_tables:close_left(),
             ok = todana_guest:leave(),
             ok = todana_data_dir_open:close(),
             case todana_start_reason:sentence(Reason) of
@@ -104,6 +105,7 @@ prep_stop(State) ->
 
 -spec stop(term()) -> ok.
 stop(_State) ->
+    ok = todana_tables:close_left(),
     ok = todana_name_scopes:stop(),
     ok = todana_name_cache:close(),
     ok = todana_guest:leave(),
