@@ -14,6 +14,9 @@ start(_Type, _Arguments) ->
         ok ?= todana_release:engine(),
         ok = todana_away:stopping(false),
         ok = todana_guest:leave(),
+        %% If the application was killed, nobody would answer clients that wait
+        %% for other nodes.
+        ok = todana_nif:interest_detach(),
         {ok, Given} ?= todana_config:embedded(),
         ok ?= todana_release:check(Given),
         {ok, Options, Seed} ?= seed(Given),
