@@ -14,6 +14,9 @@ start(_Type, _Arguments) ->
         ok ?= todana_release:engine(),
         ok = todana_away:stopping(false),
         ok = todana_guest:leave(),
+        %% If the application was killed, nobody would answer clients that wait
+        %% for other nodes.
+        ok = todana_nif:interest_detach(),
         {ok, Given} ?= todana_config:embedded(),
         ok ?= todana_release:check(Given),
         {ok, Options, Seed} ?= seed(Given),
@@ -41,6 +44,7 @@ start(#{databases := Databases} = Options) ->
             ok = await_seat(Options),
             {ok, Supervisor};
         {error, Reason} ->
+            ok = todana_tables:close_left(),
             ok = todana_guest:leave(),
             ok = todana_data_dir_open:close(),
             case todana_start_reason:sentence(Reason) of
@@ -104,6 +108,7 @@ prep_stop(State) ->
 
 -spec stop(term()) -> ok.
 stop(_State) ->
+    ok = todana_tables:close_left(),
     ok = todana_name_scopes:stop(),
     ok = todana_name_cache:close(),
     ok = todana_guest:leave(),

@@ -731,7 +731,14 @@ restart() ->
     wait(fun() -> whereis(todana_sup) =:= undefined end),
     wait(fun() -> application:start(todana) =:= ok end),
     ok = todana_names:start_scope(services, cluster),
-    yes = todana_names:register_name({services, a}, self()).
+    yes = todana_names:register_name({services, a}, self()),
+    %% Its processes end while the table of the scope is open. The next log has
+    %% another one.
+    ok = sys:terminate(todana_sup, shutdown),
+    wait(fun() -> application:start(todana) =:= ok end),
+    ok = todana_names:start_scope(services, cluster),
+    %% The leader ends the session before this one later.
+    yes = todana_names:register_name({services, b}, self()).
 
 %% What they are sent waits.
 with_suspended_watchers(Test) ->

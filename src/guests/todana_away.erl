@@ -187,7 +187,11 @@ applied then.
 -spec serve(module(), atom(), atom(), [term()], non_neg_integer()) ->
     {non_neg_integer(), term()} | not_begun.
 serve(Module, Function, Name, Arguments, Seen) ->
-    case is_stopping() orelse not has_applied(Seen, ?WAITS) of
+    %% It may begin to stop while this waits. Then no table must be opened any
+    %% more.
+    case is_stopping() orelse not has_applied(Seen, ?WAITS) orelse
+        is_stopping()
+    of
         true ->
             not_begun;
         false ->

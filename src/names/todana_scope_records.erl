@@ -132,7 +132,9 @@ open_known(Table) ->
         false ->
             case todana_tables:open_kept(Table) of
                 {ok, _} -> ok;
-                {error, _} = Failure -> Failure
+                {error, _} = Failure -> Failure;
+                %% The application stops.
+                Misuse -> {error, Misuse}
             end
     end.
 

@@ -10,7 +10,7 @@
 
 -export([open_in_memory/2, open_kept/1, open_away/2, open_database/2,
          open_databases/0, is_open/1, database/1, differing_durable/2]).
--export([info/1, set_limits/2, close/1, close_durable/0]).
+-export([info/1, set_limits/2, close/1, close_durable/0, close_left/0]).
 -export([start_link/0]).
 -export([init/1, handle_call/3, handle_cast/2]).
 
@@ -37,7 +37,8 @@ open_database(Name, Number) ->
 is_open(Name) -> persistent_term:get(?KEY(Name), none) =/= none.
 
 -doc "Opens a table of the log with the options that it has.".
--spec open_kept(atom()) -> {ok, reference()} | {error, term()}.
+-spec open_kept(atom()) ->
+    {ok, reference()} | {error, term()} | todana_nif:cause().
 open_kept(Name) ->
     call({open_durable, Name}).
 
@@ -129,16 +130,26 @@ close(Table) ->
 
 -doc "Closes the named tables of the log.".
 -spec close_durable() -> ok.
-close_durable() ->
-    lists:foreach(
-        fun({_, Handle}) ->
-            case todana_nif:options(Handle) of
-                {_, _, _, _, _, nil, {_, _, true}} -> close(Handle);
-                _ -> ok
-            end
-        end,
-        todana_nif:tables()
-    ).
+close_durable() -> lists:foreach(fun close/1, durable()).
+
+-doc """
+The same when the process has ended: of those that somebody has opened while the
+application was stopping, or that are open because it has failed. The next log
+would find tables of its names that have the records of this one.
+""".
+-spec close_left() -> ok.
+close_left() -> lists:foreach(fun closed/1, durable()).
+
+-spec durable() -> [reference()].
+durable() -> [Handle || {_, Handle} <- todana_nif:tables(), is_named(Handle)].
+
+%% Whether it is a durable table, and no database.
+-spec is_named(reference()) -> boolean().
+is_named(Handle) ->
+    case todana_nif:options(Handle) of
+        {_, _, _, _, _, nil, {_, _, IsDurable}} -> IsDurable;
+        _ -> false
+    end.
 
 -doc "Starts the process.".
 -spec start_link() -> gen_server:start_ret().
@@ -212,9 +223,17 @@ handle_call({open_away, Name, Options}, _From, State) ->
 handle_call({open_database, Name, Number}, _From, State) ->
     {reply, keep(Name, todana_nif:open_database(Name, Number)), State};
 handle_call({close, Handle}, _From, State) ->
+    {reply, closed(Handle), State}.
+
+-spec handle_cast(term(), nostate) -> {noreply, nostate}.
+handle_cast(_Message, State) ->
+    {noreply, State}.
+
+-spec closed(reference()) -> ok | todana_nif:misuse().
+closed(Handle) ->
     case todana_nif:options(Handle) of
         {badarg, _, _} = Misuse ->
-            {reply, Misuse, State};
+            Misuse;
         Options ->
             Name = element(1, Options),
             %% Missing only if the process was killed before it stored the term.
@@ -224,12 +243,8 @@ handle_call({close, Handle}, _From, State) ->
             ok = todana_events:report(
                 [todana, table, closed], #{table => Name}
             ),
-            {reply, Result, State}
+            Result
     end.
-
--spec handle_cast(term(), nostate) -> {noreply, nostate}.
-handle_cast(_Message, State) ->
-    {noreply, State}.
 
 %% Unless it was open.
 -spec report_opened(atom(), {ok, reference()} | {error, atom()}) -> ok.

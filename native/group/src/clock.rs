@@ -7,7 +7,7 @@
 //! ```text
 //!  estimate = the larger of  monotonic clock + offset  and  floor
 //!
-//!  an entry with a later time    moves the offset forward
+//!  an entry with a later time    floor = its time; moves the offset forward if that is much later
 //!  a correction forward          the same, by at most 5 % of the time that has passed
 //!  a correction back             floor = estimate, then the offset goes back, by at most 50 %: the
 //!                                estimate stands still until the clock has caught up
@@ -155,6 +155,12 @@ impl Clock {
             *correction = Correction { era: log.era, ..Correction::default() };
             self.set(log.ms, monotonic_ms);
         } else if log.era == correction.era && log.ms > now_ms {
+            if log.ms.saturating_sub(self.running_ms(monotonic_ms)) <= DELAY_MS_MAX {
+                // The member that wrote it may be corrected at other moments than this one: if
+                // each moved the others' clocks on, none would ever stand still.
+                self.floor_ms.store(log.ms, Relaxed);
+                return;
+            }
             let gained = (log.ms - now_ms).cast_signed();
             correction.early_ms = correction.early_ms.saturating_add(gained);
             self.set(log.ms, monotonic_ms);
@@ -328,6 +334,26 @@ mod tests {
         fake.pass(500);
         assert!(fake.0.correct());
         assert_eq!((fake.now_ms(), fake.0.early_ms()), (START_MS + 3_050, -30));
+    }
+
+    #[test]
+    fn early_clocks_lose_time_although_all_members_write() {
+        let members = [Fake::begun(), Fake::begun()];
+        members.iter().for_each(|member| member.0.note_early(2_000));
+        for ms in 0..10_000 {
+            members.iter().for_each(|member| member.pass(1));
+            for (member, shift) in members.iter().zip([0, 50]) {
+                if ms % 100 == shift {
+                    member.0.correct();
+                }
+                let written = member.0.stamp().expect("set");
+                members.iter().for_each(|other| other.0.meet(written));
+            }
+        }
+        for member in &members {
+            let passed_ms = member.now_ms() - START_MS;
+            assert!((8_000..8_100).contains(&passed_ms), "{passed_ms}");
+        }
     }
 
     #[test]

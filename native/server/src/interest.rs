@@ -35,6 +35,9 @@ const ITEMS_MAX: usize = 16_384;
 /// Maximum number of patterns among them. Each message is compared with all.
 const PATTERNS_MAX: usize = 256;
 
+/// While everything is wanted and there are more items than this, a name that nobody holds yet is
+/// not noted. So clients that ask for many names and leave take no memory.
+const NOTED_MAX: usize = 2 * ITEMS_MAX;
 /// Entries that the queue of items without holders may have beyond twice the items.
 const QUEUE_SLACK: usize = 1_024;
 /// Entries of that queue that one call looks at, so that nobody waits long for the lock.
@@ -126,6 +129,8 @@ struct Own {
     less_known_ms: u64,
     /// Whether there are too many items to announce each of them.
     is_everything: bool,
+    /// When that was announced.
+    everything_ms: u64,
     /// The process will take the next announcement without being woken.
     is_awake: bool,
 }
@@ -159,6 +164,7 @@ impl Interest {
             known: None,
             less_known_ms: 0,
             is_everything: false,
+            everything_ms: 0,
             is_awake: false,
         };
         Interest { is_attached: AtomicBool::new(false), own: Mutex::new(own) }
@@ -203,7 +209,10 @@ impl Interest {
         let mut is_known = true;
         for name in names {
             let key = own.key_of(topic, name);
-            is_known &= own.want(key, now_ms, || Arc::from(*name));
+            is_known &= match own.is_in_everything(key) {
+                true => own.is_everything_known(now_ms),
+                false => own.want(key, now_ms, || Arc::from(*name)),
+            };
         }
         (is_known, own.wakes())
     }
@@ -263,6 +272,9 @@ impl Interest {
         }
         own.number += 1;
         let number = own.number;
+        if own.is_everything {
+            own.everything_ms = now_ms;
+        }
         let changes: Vec<(Item, u8)> = if is_full {
             own.all()
         } else {
@@ -349,6 +361,17 @@ impl Own {
         wanted.last_ms = now_ms;
         let (number, since_ms) = (wanted.number, wanted.since_ms.max(self.less_known_ms));
         Some(number) <= self.known || self.is_over(since_ms, now_ms)
+    }
+
+    /// Whether it need not be noted. When each item is announced again, there are far fewer.
+    fn is_in_everything(&self, key: Key) -> bool {
+        self.is_everything && self.items.len() > NOTED_MAX && !self.items.contains_key(&key)
+    }
+
+    /// Whether a client need not wait until all others know that everything is wanted.
+    fn is_everything_known(&self, now_ms: u64) -> bool {
+        let since_ms = self.everything_ms.max(self.less_known_ms);
+        Some(self.number) <= self.known || self.is_over(since_ms, now_ms)
     }
 
     fn wakes(&mut self) -> bool {
@@ -660,6 +683,26 @@ mod tests {
         items[100..].iter().skip(5).for_each(|item| interest.release(item, 2));
         let (number, is_full, left) = taken(&interest, 2 + UNHELD_MS);
         assert_eq!((number, is_full, left.len()), (2, true, 5));
+    }
+
+    #[test]
+    fn names_that_nobody_holds_are_bounded_when_everything_is_wanted() {
+        let interest = attached();
+        (0..=ITEMS_MAX as u64).for_each(|item| _ = interest.hold(Item::Channel(item), 0));
+        taken(&interest, 100);
+        let want = |number: usize, now_ms| {
+            interest.want(Topic::Channel, &[&number.to_le_bytes()], now_ms).0
+        };
+        assert!((0..3 * ITEMS_MAX).all(|number| !want(number, 100)));
+        let (items, entries) = queued(&interest);
+        assert!(items <= NOTED_MAX + 1 && entries <= items, "{items}, {entries}");
+        // The one that is not noted waits like the others.
+        let last = 3 * ITEMS_MAX;
+        assert!(!want(last, 100 + ANNOUNCE_MS_MAX - 1));
+        assert!(want(last, 100 + ANNOUNCE_MS_MAX), "not for ever");
+        interest.note_known(Some(1), 200);
+        assert!(want(last + 1, 200));
+        assert_eq!(queued(&interest), (items, entries));
     }
 
     #[test]

@@ -439,6 +439,11 @@ impl<D: Door> Connection<D> {
         self.asking.is_due(number)
     }
 
+    /// Whether its question may be asked, and waits until its client has taken replies.
+    pub(crate) fn cannot_ask(&self, number: u64, shared: &Shared) -> bool {
+        self.asking == Asking::Due(number) && (self.closing || self.is_held(shared))
+    }
+
     /// Takes an answer. False if the session does not wait for it.
     pub(crate) fn take_answer(&mut self, number: u64, answer: Answer) -> bool {
         self.asking.take(number, answer)

@@ -13,7 +13,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use todana_group::Outcome;
 use todana_protocol::ProtocolName;
+use todana_resp::Answer;
 use todana_table::reaper;
+
+/// The answer to a question that a client could not ask.
+const UNREAD: &str = "TRYAGAIN the client did not take its replies when its question was due";
 
 impl<D: Door> EventLoop<D> {
     /// How long the wait may take.
@@ -106,6 +110,20 @@ impl<D: Door> EventLoop<D> {
             }
             // A reply is due: try to send at once.
             self.turn(index, Ready { writable: true, ..RESUMED });
+        }
+    }
+
+    /// Lets a connection ask its question, whose turn has come. One whose client does not take its
+    /// replies executes nothing, and must not keep the place from others.
+    pub(super) fn let_ask(&mut self, index: usize, number: u64) {
+        let connection = self.connections.get_mut(index);
+        if connection.is_none_or(|it| !it.may_ask(number)) {
+            return;
+        }
+        self.resume(index);
+        let connection = self.connections.get(index);
+        if connection.is_some_and(|it| it.cannot_ask(number, &self.shared)) {
+            self.shared.answer(number, Answer::Failure(UNREAD.to_owned()));
         }
     }
 

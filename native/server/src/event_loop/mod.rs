@@ -484,12 +484,7 @@ impl<D: Door> EventLoop<D> {
                         self.resume(index);
                     }
                 }
-                Message::Ask { index, number } => {
-                    let connection = self.connections.get_mut(index);
-                    if connection.is_some_and(|it| it.may_ask(number)) {
-                        self.resume(index);
-                    }
-                }
+                Message::Ask { index, number } => self.let_ask(index, number),
                 Message::Commit { index, ticket, outcome } => {
                     let connection = self.connections.get_mut(index);
                     if connection.is_some_and(|it| it.take_outcome(ticket, outcome)) {

@@ -152,6 +152,31 @@ fn a_client_that_leaves_gives_up_its_place_in_line() {
 }
 
 #[test]
+fn a_client_that_takes_no_replies_keeps_no_place() {
+    let (server, kept) = start();
+    let (_asked, _) = in_line(&server, &kept, 0);
+    let mut deaf = Peer::connect(&server);
+    deaf.send("HELLO 3\nSUBSCRIBE c\nTODANA.SCOPES\n");
+    until("it waits in line", || server.shared.questions.in_line() == 1);
+    let mut next = Peer::connect(&server);
+    next.send("TODANA.SCOPES\n");
+    until("the next one does", || server.shared.questions.in_line() == 2);
+    // More than the buffers of the system take, so that more waits than the soft limit.
+    let mut publisher = Peer::connect(&server);
+    let text = "x".repeat(500_000);
+    let publish = format!("*3\r\n$7\r\nPUBLISH\r\n$1\r\nc\r\n$500000\r\n{text}\r\n");
+    until("replies wait", || {
+        assert_eq!(publisher.send(&publish).line(), ":1");
+        server.info().client_buffer_bytes > 4 << 20
+    });
+    server.answer(kept.numbers(64)[0], Answer::Nothing);
+    server.answer(kept.numbers(65)[64], Answer::Number(7));
+    assert_eq!(next.line(), ":7");
+    while !deaf.line().starts_with("-TRYAGAIN") {}
+    assert_eq!(server.panics(), 0);
+}
+
+#[test]
 fn a_restart_fails_the_questions_that_nobody_answers() {
     let (server, kept) = start();
     let mut peers: Vec<Peer> = (0..3).map(|_| Peer::connect(&server)).collect();
