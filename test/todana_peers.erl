@@ -73,6 +73,8 @@ attempt(Letter, Options, Config) ->
 
 peer(Letter) ->
     [stop(Old) || {_, Old} <- ets:lookup(?MODULE, Letter)],
+    %% The port mapper learns of a kill a little later.
+    await(fun() -> not is_mapped(name(Letter)) end),
     {ok, Peer, Node} = peer:start(#{
         name => name(Letter), host => "127.0.0.1", longnames => true,
         connection => standard_io, wait_boot => 60_000,
@@ -88,6 +90,13 @@ peer(Letter) ->
     Pid = peer:call(Peer, os, getpid, []),
     true = ets:insert(?MODULE, {{process, Node}, Pid}),
     {Peer, Node}.
+
+is_mapped(Name) ->
+    case erl_epmd:names({127, 0, 0, 1}) of
+        {ok, Mapped} -> lists:keymember(Name, 1, Mapped);
+        %% There is none yet.
+        {error, _} -> false
+    end.
 
 %% Nobody can reach it.
 unnamed_peer(Letter) ->
