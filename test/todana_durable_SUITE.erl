@@ -10,6 +10,7 @@
     records_survive_kill/1,
     every_write_of_the_api/1,
     terms_and_orders/1,
+    keys_are_found_by_a_node_with_other_atoms/1,
     options_are_kept/1,
     misuse_and_refusals/1,
     drop_deletes/1,
@@ -41,6 +42,7 @@ all() ->
         records_survive_kill,
         every_write_of_the_api,
         terms_and_orders,
+        keys_are_found_by_a_node_with_other_atoms,
         options_are_kept,
         misuse_and_refusals,
         drop_deletes,
@@ -162,6 +164,27 @@ terms_and_orders(Config) ->
     ?assertEqual({ok, {user, 3}}, call(Second, last, [sorted])),
     ?assertEqual([{{user, N}, N} || N <- [1, 2, 3]],
                  call(Second, to_list, [sorted])).
+
+%% `todana_external_tests' has why these keys are difficult.
+keys_are_found_by_a_node_with_other_atoms(Config) ->
+    Options = #{durable => true, codec => term},
+    First = start(Config),
+    {ok, _} = call(First, open, [t, Options]),
+    Names = ["ext2a", "ext2ab", "ext20"],
+    create_atoms(First, Names),
+    Key = todana_external_tests:term(Names),
+    ok = call(First, put, [t, Key, v]),
+    ok = kill(First),
+    Second = start(Config),
+    create_atoms(Second, lists:reverse(Names)),
+    {ok, _} = call(Second, open, [t, Options]),
+    ?assertEqual({ok, v}, call(Second, get, [t, Key])),
+    ?assertEqual(ok, call(Second, delete, [t, Key])),
+    ?assertEqual(0, call(Second, count, [t])).
+
+%% The order in which a node creates atoms is that of their numbers.
+create_atoms(Node, Names) ->
+    [peer:call(Node, erlang, list_to_atom, [Name]) || Name <- Names].
 
 options_are_kept(Config) ->
     First = start(Config),

@@ -4,9 +4,7 @@
 
 -include_lib("eunit/include/eunit.hrl").
 
--define(BYTES(Term),
-    term_to_binary(Term, [deterministic, {minor_version, 2}])
-).
+-define(BYTES(Term), todana_external:bytes(Term)).
 -define(TERMS, 3_000).
 
 examples_test_() ->

@@ -252,7 +252,7 @@ local_names(Scope, Table, From, {Count, Bytes, Looks}, Names) ->
     end.
 
 -spec key_of(term()) -> binary().
-key_of(Name) -> term_to_binary(Name, [deterministic, {minor_version, 2}]).
+key_of(Name) -> todana_external:bytes(Name).
 
 %% It has no name, which may be of any length.
 -spec position(todana_scope_pages:cursor()) ->

@@ -519,7 +519,7 @@ owned_key(Session, Key) -> <<$o, Session/binary, Key/binary>>.
 session_key(Session) -> <<$s, Session/binary>>.
 
 -spec bytes(term()) -> binary().
-bytes(Term) -> term_to_binary(Term, [deterministic, {minor_version, 2}]).
+bytes(Term) -> todana_external:bytes(Term).
 
 -doc "The record of a key on this node.".
 -spec read(table(), binary()) -> found(dynamic()) | failure().

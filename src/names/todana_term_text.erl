@@ -3,8 +3,7 @@
 %%
 %% A text becomes the bytes of the term in the external format, never the term:
 %% so no client creates atoms, and a name is found also at a node that does not
-%% know its atoms. The bytes are those of `term_to_binary/2' with
-%% `deterministic' (`todana_scope_records').
+%% know its atoms. The bytes are those of `todana_external'.
 %%
 %% Terms without text, such as pids, are given in the external format itself,
 %% whose first byte begins no text.
@@ -57,7 +56,8 @@ key(<<?VERSION, _/binary>> = Bytes) when byte_size(Bytes) > ?TEXT_MAX ->
     too_long();
 key(<<?VERSION, _/binary>> = Bytes) ->
     try binary_to_term(Bytes, [safe, used]) of
-        {Term, Used} when Used =:= byte_size(Bytes) -> {ok, encoded(Term)};
+        {Term, Used} when Used =:= byte_size(Bytes) ->
+            {ok, todana_external:bytes(Term)};
         {_Term, _Used} -> too_much()
     catch
         %% Of a term whose atoms this node does not know, the bytes may be
@@ -494,10 +494,7 @@ behind_bytes(Bytes, Count, Left) ->
         _ -> malformed
     end.
 
--spec encoded(term()) -> encoded().
-encoded(Term) -> term_to_binary(Term, [deterministic, {minor_version, 2}]).
-
-%% As `encoded/1' has them, without the version.
+%% As `todana_external' has them, without the version.
 -spec bytes(tree()) -> iodata().
 bytes({atom, Name}) when byte_size(Name) < 256 ->
     [119, byte_size(Name), Name];
@@ -509,7 +506,7 @@ bytes({tuple, Elements}) ->
         Arity -> [105, <<Arity:32>> | all_bytes(Elements)]
     end;
 bytes({list, [], nil}) ->
-    106;
+    [106];
 bytes({list, Elements, Tail}) ->
     Length = length(Elements),
     IsString = Tail =:= nil andalso Length < 16#10000 andalso
@@ -522,14 +519,14 @@ bytes({list, Elements, Tail}) ->
             [108, <<Length:32>>, all_bytes(Elements) | [Last]]
     end;
 bytes({map, Pairs}) ->
-    Ordered = lists:sort([{order(Key), Key, Value} || {Key, Value} <- Pairs]),
+    Ordered = lists:sort(keys_in_order(Pairs)),
     is_unique(Ordered) orelse bad(~"a map has a key twice"),
     [
         116, <<(length(Ordered)):32>>
-        | [[bytes(Key), bytes(Value)] || {_, Key, Value} <- Ordered]
+        | [[Key, bytes(Value)] || {_, Key, Value} <- Ordered]
     ];
 bytes(Leaf) ->
-    <<?VERSION, Bytes/binary>> = encoded(Leaf),
+    <<?VERSION, Bytes/binary>> = todana_external:bytes(Leaf),
     Bytes.
 
 -spec all_bytes([tree()]) -> [iodata()].
@@ -538,14 +535,34 @@ all_bytes(Trees) -> [bytes(Tree) || Tree <- Trees].
 -spec is_byte(tree()) -> boolean().
 is_byte(Tree) -> is_integer(Tree) andalso Tree >= 0 andalso Tree =< 255.
 
--spec is_unique([{term(), tree(), tree()}]) -> boolean().
-is_unique([{Order, _, _}, {Order, _, _} | _]) -> false;
+%% Each key's place in the order and its bytes, with its value.
+-spec keys_in_order([{tree(), tree()}]) -> [{term(), binary(), tree()}].
+keys_in_order(Pairs) ->
+    Encoded = [
+        {Key, iolist_to_binary(bytes(Key)), Value}
+     || {Key, Value} <- Pairs
+    ],
+    case lists:any(fun({Key, _Value}) -> has_map(Key) end, Pairs) of
+        false -> [{order(Key), Bytes, Value} || {Key, Bytes, Value} <- Encoded];
+        true -> [{Bytes, Bytes, Value} || {_Key, Bytes, Value} <- Encoded]
+    end.
+
+-spec has_map(tree()) -> boolean().
+has_map({map, _Pairs}) -> true;
+has_map({tuple, Elements}) -> lists:any(fun has_map/1, Elements);
+has_map({list, Elements, nil}) -> lists:any(fun has_map/1, Elements);
+has_map({list, Elements, Tail}) ->
+    lists:any(fun has_map/1, [Tail | Elements]);
+has_map(_Leaf) -> false.
+
+-spec is_unique([{term(), binary(), tree()}]) -> boolean().
+is_unique([{_, Key, _}, {_, Key, _} | _]) -> false;
 is_unique([_ | Rest]) -> is_unique(Rest);
 is_unique([]) -> true.
 
-%% Keys of a map are encoded in the order of these terms, which is that of the
-%% keys: all integers before all floats, and atoms by their names.
--spec order(tree()) -> {0..9, term()}.
+%% Keys without maps are encoded in the order of these terms, which is that of
+%% the keys: all integers before all floats, and atoms by their names.
+-spec order(tree()) -> {0..6, term()}.
 order(Number) when is_integer(Number) ->
     {0, Number};
 order(Number) when is_float(Number) ->
@@ -556,16 +573,11 @@ order({atom, Name}) ->
     {2, Name};
 order({tuple, Elements}) ->
     {3, {length(Elements), [order(Element) || Element <- Elements]}};
-order({map, Pairs}) ->
-    {Keys, Values} = lists:unzip(
-        lists:sort([{order(Key), order(Value)} || {Key, Value} <- Pairs])
-    ),
-    {4, {length(Keys), Keys, Values}};
 order({list, [], nil}) ->
-    {5, nil};
+    {4, nil};
 order({list, Elements, Tail}) ->
-    End = if Tail =:= nil -> {5, nil}; true -> order(Tail) end,
+    End = if Tail =:= nil -> {4, nil}; true -> order(Tail) end,
     %% An element comes behind each other end.
-    {6, [{6, order(Element)} || Element <- Elements] ++ [End]};
+    {5, [{5, order(Element)} || Element <- Elements] ++ [End]};
 order(Bits) when is_bitstring(Bits) ->
-    {7, Bits}.
+    {6, Bits}.

@@ -64,9 +64,9 @@ prefix(Table, Prefix) ->
 key(Term) ->
     try is_local(Term) of
         false ->
-            encode(Term, [deterministic]);
+            encode(Term, fun todana_external:bytes/1);
         true ->
-            Bytes = term_to_binary(marked(Term), [deterministic]),
+            Bytes = todana_external:bytes(marked(Term)),
             <<?LOCAL, Bytes/binary>>
     catch
         throw:Cause -> {badarg, 2, Cause}
@@ -76,7 +76,7 @@ key(Term) ->
     binary() | {badarg, 2, local_fun | native_record}.
 durable_key(Term) ->
     try is_local(Term) of
-        _ -> encode(Term, [deterministic])
+        _ -> encode(Term, fun todana_external:bytes/1)
     catch
         throw:Cause -> {badarg, 2, Cause}
     end.
@@ -97,9 +97,9 @@ moved(_Table, Bytes) ->
 -doc "The bytes of a value.".
 -spec value(term()) -> binary().
 value(Term) ->
-    encode(Term, []).
+    encode(Term, fun erlang:term_to_binary/1).
 
--spec encode(term(), list()) -> binary().
+-spec encode(term(), External :: fun((term()) -> binary())) -> binary().
 encode(Term, _) when is_binary(Term) ->
     <<?BINARY, Term/binary>>;
 encode(Term, _) when is_atom(Term) ->
@@ -108,8 +108,8 @@ encode(Term, _) when
     is_integer(Term), Term >= ?INTEGER_MIN, Term =< ?INTEGER_MAX
 ->
     integer_to_binary(Term);
-encode(Term, Options) ->
-    term_to_binary(Term, Options).
+encode(Term, External) ->
+    External(Term).
 
 -doc """
 The term that a key or value encodes. Raises `badarg` if the bytes do not encode
