@@ -240,7 +240,7 @@ local_names(Scope, Table, From, {Count, Bytes, Looks}, Names) ->
         {Owned, Looked, Next} ->
             %% What a watcher has not learned yet is in the table.
             Keys = [
-                {key_of(Name), Pid, none}
+                {todana_external:bytes(Name), Pid, none}
              || {Name, Pid} <- Owned,
                 todana_name_scopes:owner(Table, Name) =:= Pid
             ],
@@ -250,9 +250,6 @@ local_names(Scope, Table, From, {Count, Bytes, Looks}, Names) ->
         error ->
             {error, loading}
     end.
-
--spec key_of(term()) -> binary().
-key_of(Name) -> todana_external:bytes(Name).
 
 %% It has no name, which may be of any length.
 -spec position(todana_scope_pages:cursor()) ->

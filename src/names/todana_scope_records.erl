@@ -460,7 +460,7 @@ has(_Ref, _Found) -> false.
 
 -doc "The key of a name.".
 -spec name_key(Name :: term()) -> key().
-name_key(Name) -> name_key_of(bytes(Name)).
+name_key(Name) -> name_key_of(todana_external:bytes(Name)).
 
 -doc "The same of a name in the external format, as the records have it.".
 -spec name_key_of(binary()) -> key().
@@ -484,7 +484,7 @@ member_key(Group, Session, Pid, Number) ->
 -doc "How the keys of a process in a group begin.".
 -spec member_prefix(Group :: term(), session(), pid()) -> binary().
 member_prefix(Group, Session, Pid) ->
-    Bytes = bytes(Pid),
+    Bytes = todana_external:bytes(Pid),
     <<(members_prefix({group, Group, Session}))/binary,
       (byte_size(Bytes)):16, Bytes/binary>>.
 
@@ -496,7 +496,7 @@ How the keys of members begin: of all groups, of one, or of one and a session.
 members_prefix(all) ->
     ~"g";
 members_prefix({group, Group}) ->
-    members_prefix_of(bytes(Group));
+    members_prefix_of(todana_external:bytes(Group));
 members_prefix({group, Group, Session}) ->
     <<(members_prefix({group, Group}))/binary, Session/binary>>.
 
@@ -517,9 +517,6 @@ owned_key(Session, Key) -> <<$o, Session/binary, Key/binary>>.
 
 -spec session_key(session()) -> binary().
 session_key(Session) -> <<$s, Session/binary>>.
-
--spec bytes(term()) -> binary().
-bytes(Term) -> todana_external:bytes(Term).
 
 -doc "The record of a key on this node.".
 -spec read(table(), binary()) -> found(dynamic()) | failure().

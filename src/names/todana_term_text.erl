@@ -501,39 +501,19 @@ bytes({atom, Name}) when byte_size(Name) < 256 ->
 bytes({atom, Name}) ->
     [118, <<(byte_size(Name)):16>>, Name];
 bytes({tuple, Elements}) ->
-    case length(Elements) of
-        Arity when Arity < 256 -> [104, Arity | all_bytes(Elements)];
-        Arity -> [105, <<Arity:32>> | all_bytes(Elements)]
-    end;
+    todana_external:tuple([bytes(Element) || Element <- Elements]);
 bytes({list, [], nil}) ->
-    [106];
+    todana_external:nil();
 bytes({list, Elements, Tail}) ->
-    Length = length(Elements),
-    IsString = Tail =:= nil andalso Length < 16#10000 andalso
-        lists:all(fun is_byte/1, Elements),
-    case IsString of
-        true ->
-            [107, <<Length:16>>, Elements];
-        false ->
-            Last = if Tail =:= nil -> 106; true -> bytes(Tail) end,
-            [108, <<Length:32>>, all_bytes(Elements) | [Last]]
-    end;
+    End = if Tail =:= nil -> todana_external:nil(); true -> bytes(Tail) end,
+    todana_external:list(Elements, fun bytes/1, End);
 bytes({map, Pairs}) ->
     Ordered = lists:sort(keys_in_order(Pairs)),
     is_unique(Ordered) orelse bad(~"a map has a key twice"),
-    [
-        116, <<(length(Ordered)):32>>
-        | [[Key, bytes(Value)] || {_, Key, Value} <- Ordered]
-    ];
+    todana_external:map([{Key, bytes(Value)} || {_, Key, Value} <- Ordered]);
 bytes(Leaf) ->
     <<?VERSION, Bytes/binary>> = todana_external:bytes(Leaf),
     Bytes.
-
--spec all_bytes([tree()]) -> [iodata()].
-all_bytes(Trees) -> [bytes(Tree) || Tree <- Trees].
-
--spec is_byte(tree()) -> boolean().
-is_byte(Tree) -> is_integer(Tree) andalso Tree >= 0 andalso Tree =< 255.
 
 %% Each key's place in the order and its bytes, with its value.
 -spec keys_in_order([{tree(), tree()}]) -> [{term(), binary(), tree()}].
@@ -547,12 +527,10 @@ keys_in_order(Pairs) ->
         true -> [{Bytes, Bytes, Value} || {_Key, Bytes, Value} <- Encoded]
     end.
 
--spec has_map(tree()) -> boolean().
+-spec has_map(tree() | nil) -> boolean().
 has_map({map, _Pairs}) -> true;
 has_map({tuple, Elements}) -> lists:any(fun has_map/1, Elements);
-has_map({list, Elements, nil}) -> lists:any(fun has_map/1, Elements);
-has_map({list, Elements, Tail}) ->
-    lists:any(fun has_map/1, [Tail | Elements]);
+has_map({list, Elements, Tail}) -> lists:any(fun has_map/1, [Tail | Elements]);
 has_map(_Leaf) -> false.
 
 -spec is_unique([{term(), binary(), tree()}]) -> boolean().

@@ -9,6 +9,8 @@
 -moduledoc false.
 
 -export([bytes/1]).
+%% Parts of the format: without the version.
+-export([tuple/1, list/3, nil/0, map/1]).
 
 -define(VERSION, 131).
 -define(SMALL_TUPLE, 104).
@@ -20,7 +22,7 @@
 -define(SMALL_TUPLE_MAX, 255).
 -define(STRING_MAX, 16#ffff).
 
--doc "The bytes of a term. Two terms have equal bytes if they match.".
+-doc "The bytes of a term. Terms that match, and no others, have the same.".
 -spec bytes(term()) -> binary().
 bytes(Term) ->
     case has_map_in_key(Term) of
@@ -51,53 +53,64 @@ has_map(Term) -> is_map(Term).
 %% Without the version.
 -spec written(term()) -> iodata().
 written(Tuple) when is_tuple(Tuple) ->
-    Elements = all_written(tuple_to_list(Tuple)),
-    case tuple_size(Tuple) of
-        Size when Size =< ?SMALL_TUPLE_MAX -> [?SMALL_TUPLE, Size | Elements];
-        Size -> [?LARGE_TUPLE, <<Size:32>> | Elements]
-    end;
+    tuple([written(Element) || Element <- tuple_to_list(Tuple)]);
 written([_ | _] = List) ->
     {Elements, Tail} = split(List, []),
-    Length = length(Elements),
-    IsString = Tail =:= [] andalso Length =< ?STRING_MAX andalso
-        lists:all(fun is_byte/1, Elements),
-    case IsString of
-        true -> [?STRING, <<Length:16>>, Elements];
-        false -> [?LIST, <<Length:32>>, all_written(Elements), written(Tail)]
-    end;
+    list(Elements, fun written/1, written(Tail));
 written([]) ->
-    [?NIL];
+    nil();
 written(Map) when is_map(Map) ->
-    [
-        ?MAP, <<(map_size(Map)):32>>
-        | [[Key, written(Value)] || {Key, Value} <- ordered(Map)]
-    ];
+    map([{Key, written(Value)} || {Key, Value} <- ordered(Map)]);
 written(Term) ->
     <<?VERSION, Bytes/binary>> = deterministic(Term),
     Bytes.
-
--spec all_written([term()]) -> [iodata()].
-all_written(Terms) -> [written(Term) || Term <- Terms].
 
 -spec split(term(), [term()]) -> {[term()], Tail :: term()}.
 split([Head | Tail], Before) -> split(Tail, [Head | Before]);
 split(Tail, Before) -> {lists:reverse(Before), Tail}.
 
--spec is_byte(term()) -> boolean().
-is_byte(Term) -> is_integer(Term) andalso Term >= 0 andalso Term =< 255.
-
 %% The keys' bytes, with the values.
 -spec ordered(map()) -> [{binary(), term()}].
 ordered(Map) ->
+    Pairs = [
+        {iolist_to_binary(written(Key)), Value}
+     || {Key, Value} <- maps:to_list(maps:iterator(Map, ordered))
+    ],
     case has_map(maps:keys(Map)) of
-        false ->
-            [
-                {iolist_to_binary(written(Key)), Value}
-             || {Key, Value} <- maps:to_list(maps:iterator(Map, ordered))
-            ];
-        true ->
-            lists:keysort(1, [
-                {iolist_to_binary(written(Key)), Value}
-             || Key := Value <- Map
-            ])
+        true -> lists:keysort(1, Pairs);
+        false -> Pairs
     end.
+
+-doc "A tuple of elements, which are written.".
+-spec tuple([iodata()]) -> iodata().
+tuple(Elements) ->
+    case length(Elements) of
+        Size when Size =< ?SMALL_TUPLE_MAX -> [?SMALL_TUPLE, Size | Elements];
+        Size -> [?LARGE_TUPLE, <<Size:32>> | Elements]
+    end.
+
+-doc "A list of one element or more, before a tail that is written.".
+-spec list([Element, ...], fun((Element) -> iodata()), Tail :: iodata()) ->
+    iodata().
+list(Elements, Write, Tail) ->
+    Length = length(Elements),
+    IsString = Tail =:= nil() andalso Length =< ?STRING_MAX andalso
+        lists:all(fun is_byte/1, Elements),
+    case IsString of
+        true ->
+            [?STRING, <<Length:16>>, Elements];
+        false ->
+            Written = [Write(Element) || Element <- Elements],
+            [?LIST, <<Length:32>>, Written, Tail]
+    end.
+
+-spec is_byte(term()) -> boolean().
+is_byte(Term) -> is_integer(Term) andalso Term >= 0 andalso Term =< 255.
+
+-spec nil() -> iodata().
+nil() -> [?NIL].
+
+-doc "A map of keys and values, which are written, in the order of the keys.".
+-spec map([{Key :: iodata(), Value :: iodata()}]) -> iodata().
+map(Pairs) ->
+    [?MAP, <<(length(Pairs)):32>> | [[Key, Value] || {Key, Value} <- Pairs]].
