@@ -39,6 +39,7 @@
     a_process_that_ends_on_a_guest_frees_its_name_at_once/1,
     names_of_a_guest_that_ends_are_freed/1,
     a_guest_whose_seat_ends_keeps_its_names/1,
+    a_registration_is_executed_once/1,
     a_guest_receives_no_heartbeats/1,
     heartbeats_of_somebody_elses_aten_are_its_own/1
 ]).
@@ -89,6 +90,7 @@ all() ->
         a_process_that_ends_on_a_guest_frees_its_name_at_once,
         names_of_a_guest_that_ends_are_freed,
         a_guest_whose_seat_ends_keeps_its_names,
+        a_registration_is_executed_once,
         a_guest_receives_no_heartbeats,
         heartbeats_of_somebody_elses_aten_are_its_own
     ].
@@ -837,6 +839,31 @@ a_guest_whose_seat_ends_keeps_its_names(Config) ->
     timer:sleep(12_000),
     ?assertEqual({ok, Pid, Token}, names(Z, lookup_token, [{s, n}])),
     ?assertEqual([], changes(Z, Pid)).
+
+%% It is executed, and its name unregistered, before the seat that has the answer
+%% is lost.
+a_registration_is_executed_once(Config) ->
+    [A | _] = Members = cluster([a, b, c], Config),
+    Z = guest(z, A, []),
+    [ok = names(N, start_scope, [s, cluster]) || N <- [A, Z]],
+    #{leader := Leader} = rpc(A, todana_cluster, status, []),
+    [Follower, _] = Members -- [Leader],
+    ok = names(Leader, start_scope, [s, cluster]),
+    seat_is(Z, Follower),
+    Server = rpc(Follower, ?MODULE, log_server, []),
+    ok = rpc(Follower, sys, suspend, [Server]),
+    {Client, Monitor} = spawn_monitor(fun() ->
+        exit(rpc(Z, ?MODULE, owner, [n, #{}]))
+    end),
+    await(fun() -> names(Leader, lookup, [{s, n}]) =/= error end),
+    ok = names(Leader, unregister_name, [{s, n}]),
+    ok = rpc(Follower, ?MODULE, kill_seats, []),
+    receive
+        {'DOWN', Monitor, process, Client, Ended} ->
+            ?assertMatch({_Pid, {error, unknown}}, Ended)
+    end,
+    ?assertEqual(error, names(Leader, lookup, [{s, n}])),
+    ok = rpc(Follower, sys, resume, [Server]).
 
 %% Those of aten, by which members notice that another one is gone.
 a_guest_receives_no_heartbeats(Config) ->

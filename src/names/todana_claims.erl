@@ -6,7 +6,9 @@
 %% the records are, `todana_claim_writes' decides about it.
 %%
 %% If the outcome of a write is not known in time, the session is fenced: the
-%% write cannot be executed from then on, and a record says whether it was.
+%% write cannot be executed from then on. A record says that it was; if there is
+%% none, it was not, or somebody has removed the record since. It is not sent
+%% again, which would give the name to the process a second time.
 -module(todana_claims).
 -moduledoc false.
 
@@ -116,7 +118,7 @@ owned(_Owner, _Request) ->
 %% After the fence, they can be written later no more.
 -spec settled(
     todana_claim_basis:basis(), shared(), [claim(), ...], request()
-) -> outcome() | {again, request()}.
+) -> outcome().
 settled(Basis, Shared, [#{key := Key, ref := Ref} | _], Request) ->
     #{table := Table, session := Session} = Shared,
     Fenced = todana_scope_records:fence(Table, Session),
@@ -126,16 +128,14 @@ settled(Basis, Shared, [#{key := Key, ref := Ref} | _], Request) ->
         %% In a session that has ended, a record gives nobody a name.
         {ok, _} ?= todana_claim_basis:get(Table, Session),
         {ok, Value, _} = Found ?= todana_scope_records:read(Table, Key),
-        {_, true} ?= {again, element(2, Value) =:= Ref},
+        true ?= element(2, Value) =:= Ref,
         true ?= todana_claim_basis:is_same_generation(Basis),
         case Request of
             join -> {written, none};
             _ -> {written, todana_scope_records:token(Found)}
         end
     else
-        {none, _State} -> {again, Request};
-        {again, false} -> {again, Request};
-        _Failure -> {error, unknown}
+        _ -> {error, unknown}
     end.
 
 -spec now_ms() -> integer().

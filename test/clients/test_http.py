@@ -394,11 +394,9 @@ def test_a_taken_port(start_server, tmp_path):
         address = "%s:%d" % taken.getsockname()
         with pytest.raises(served.NotStarted, match="listen_http: cannot listen on " + address):
             start_server("--listen-http", address)
-    first = start_server("--listen-http", "auto")
-    second = start_server("--listen-http", "auto")
-    assert second.http is None
-    # The first one may have found the port taken too, by a server of somebody else.
-    assert first.http in (None, ("127.0.0.1", 9379))
+    both = [start_server("--listen-http", "auto").http for _ in range(2)]
+    # A server of another test may have the port, and give it up between the two starts.
+    assert both.count(None) >= 1 and set(both) <= {None, ("127.0.0.1", 9379)}
 
 
 def test_a_node_without_listeners_is_monitored(start_server):
