@@ -14,11 +14,14 @@
 %%     memory  pss_mib of such a guest and of such a node, on average
 %%     writes  cpu_us_per_write of all nodes, and writes_per_second, by one
 %%             process on each of the guests, and as many on one member
+%%     calls   cpu_us_per_call and calls_per_second, of as many processes on
+%%             the guests: a message to a process at the seat and back, less
+%%             than which no write of a guest can cost
 -module(guests).
 
 -export([main/1]).
 %% For the peers.
--export([write/3]).
+-export([write/3, call/3, answer/0]).
 
 -define(MEMBERS, 3).
 -define(TABLE, guests).
@@ -114,9 +117,9 @@ bare(Members, #{idle := Count}) ->
 -spec pss_mib([cluster:member()]) -> float().
 pss_mib(Nodes) -> rounded(cluster:pss_kib(Nodes) / 1024 / length(Nodes)).
 
-%% ------------------------------------------------------------------ writes ---
+%% -------------------------------------------------------- writes and calls ---
 
-%% The two are interleaved. The first round is not counted.
+%% The arms are interleaved. The first round is not counted.
 -spec writes([cluster:member()], [cluster:member()], map()) -> ok.
 writes(Members, Guests, #{rounds := Rounds, write_ms := Ms}) ->
     Options = #{durable => true, codec => term},
@@ -129,60 +132,102 @@ writes(Members, Guests, #{rounds := Rounds, write_ms := Ms}) ->
     ),
     Member = hd(cluster:nodes_of(Members) -- [Leader]),
     Count = length(Guests),
+    [
+        spawn(Node, ?MODULE, answer, []) || Node <- cluster:nodes_of(Members)
+    ],
+    OnGuests = [{Guest, 1} || Guest <- cluster:nodes_of(Guests)],
     Arms = [
-        {guests, [{Guest, 1} || Guest <- cluster:nodes_of(Guests)]},
-        {member, [{Member, Count}]}
+        {writes, guests, write, OnGuests},
+        {writes, member, write, [{Member, Count}]},
+        {calls, guests, call, OnGuests}
     ],
     Found = [
-        {Arm, write_on(Members ++ Guests, Writers, Ms)}
-     || _ <- lists:seq(0, Rounds), {Arm, Writers} <- Arms
+        {Arm, step_on(Members ++ Guests, Function, Places, Ms)}
+     || _ <- lists:seq(0, Rounds),
+        {_, _, Function, Places} = Arm <- Arms
     ],
     [
         begin
             [_ | Counted] = [Figures || {A, Figures} <- Found, A =:= Arm],
             {Cpu, Rate} = lists:unzip(Counted),
-            print(#{
-                operation => writes, at => Arm, writers => Count,
-                guests => Count, cpu_us_per_write => Cpu,
-                writes_per_second => Rate
-            })
+            print(maps:merge(
+                #{operation => Operation, at => At, guests => Count,
+                  writers => Count},
+                case Operation of
+                    writes ->
+                        #{cpu_us_per_write => Cpu, writes_per_second => Rate};
+                    calls ->
+                        #{cpu_us_per_call => Cpu, calls_per_second => Rate}
+                end
+            ))
         end
-     || {Arm, _} <- Arms
+     || {Operation, At, _, _} = Arm <- Arms
     ],
     ok.
 
--spec write_on([cluster:member()], [{node(), pos_integer()}], pos_integer()) ->
-    {float(), float()}.
-write_on(Nodes, Writers, Ms) ->
-    {Ns, Written} = cpu_ns(Nodes, fun() ->
+-spec step_on(
+    [cluster:member()], write | call, [{node(), pos_integer()}], pos_integer()
+) -> {float(), float()}.
+step_on(Nodes, Function, Places, Ms) ->
+    {Ns, Steps} = cpu_ns(Nodes, fun() ->
         Requests = [
-            erpc:send_request(Node, ?MODULE, write, [Node, Count, Ms])
-         || {Node, Count} <- Writers
+            erpc:send_request(Node, ?MODULE, Function, [Node, Count, Ms])
+         || {Node, Count} <- Places
         ],
         lists:sum([erpc:receive_response(R, ?STEP_MS) || R <- Requests])
     end),
-    {rounded(Ns / Written / 1_000), rounded(Written * 1_000 / Ms)}.
+    {rounded(Ns / Steps / 1_000), rounded(Steps * 1_000 / Ms)}.
 
 %% Processes of this node write one record after another.
 -spec write(node(), pos_integer(), pos_integer()) -> non_neg_integer().
 write(Prefix, Count, Ms) ->
+    steps(Count, Ms, fun(N, Done) ->
+        todana:put(?TABLE, {Prefix, N}, Done)
+    end).
+
+%% The same with a message to the seat and back.
+-spec call(node(), pos_integer(), pos_integer()) -> non_neg_integer().
+call(_Prefix, Count, Ms) ->
+    Place = {?MODULE, todana_guest:seat()},
+    steps(Count, Ms, fun(_N, Done) ->
+        Place ! {self(), Done},
+        receive Done -> ok end
+    end).
+
+-spec answer() -> no_return().
+answer() ->
+    true = register(?MODULE, self()),
+    answering().
+
+-spec answering() -> no_return().
+answering() ->
+    receive {From, Number} -> From ! Number end,
+    answering().
+
+-spec steps(
+    pos_integer(), pos_integer(),
+    fun((pos_integer(), non_neg_integer()) -> ok)
+) -> non_neg_integer().
+steps(Count, Ms, Step) ->
     EndMs = erlang:monotonic_time(millisecond) + Ms,
-    Writers = [
-        spawn_monitor(fun() -> exit({done, write_until(EndMs, {Prefix, N}, 0)})
-        end)
+    Processes = [
+        spawn_monitor(fun() -> exit({done, steps_until(EndMs, N, Step, 0)}) end)
      || N <- lists:seq(1, Count)
     ],
     lists:sum([
-        receive {'DOWN', Monitor, process, Pid, {done, Written}} -> Written end
-     || {Pid, Monitor} <- Writers
+        receive {'DOWN', Monitor, process, Pid, {done, Steps}} -> Steps end
+     || {Pid, Monitor} <- Processes
     ]).
 
--spec write_until(integer(), term(), non_neg_integer()) -> non_neg_integer().
-write_until(EndMs, Key, Done) ->
+-spec steps_until(
+    integer(), pos_integer(), fun((pos_integer(), non_neg_integer()) -> ok),
+    non_neg_integer()
+) -> non_neg_integer().
+steps_until(EndMs, N, Step, Done) ->
     case erlang:monotonic_time(millisecond) < EndMs of
         true ->
-            ok = todana:put(?TABLE, Key, Done),
-            write_until(EndMs, Key, Done + 1);
+            ok = Step(N, Done),
+            steps_until(EndMs, N, Step, Done + 1);
         false ->
             Done
     end.

@@ -1,4 +1,4 @@
-"""What guests cost: idle ones, and writers on guests beside as many on one member, compiled from guests.erl."""
+"""What guests cost: idle ones, writers on guests beside as many on one member, and bare messages; compiled from guests.erl."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-%% Removes the names of sessions that have ended, a few hundred in one step, so
-%% that other writes come between.
+%% Removes the names of sessions that have ended, a few in one step, so that
+%% other writes come between.
 %%
 %% Nobody else changes them: no name is registered in such a session. A name
 %% that was registered in another one meanwhile stays.

@@ -75,6 +75,8 @@
 
 -define(PREFIX, "todana_names.").
 -define(PAGE, 500).
+%% Registrations that are removed in one step, for which other writes wait.
+-define(STEP, 50).
 %% How long a guest waits for a seat.
 -define(SEAT_MS, 1_000).
 %% A token has 63 bits for decades: the others are seconds. An era may have more
@@ -558,10 +560,10 @@ sessions(Table) ->
     end,
     fold(Add, [], Table, ~"s", start, false).
 
--doc "Registrations of a session: all, if there are only a few hundred.".
+-doc "Registrations of a session: all, if there are only a few.".
 -spec some_owned(table(), session()) -> [{key(), owned_value()}] | failure().
 some_owned(Table, Session) ->
-    case page(Table, <<$o, Session/binary>>, start, false) of
+    case page(Table, <<$o, Session/binary>>, start, false, ?STEP) of
         {error, _} = Failure ->
             Failure;
         {Records, _Next} ->

@@ -87,6 +87,7 @@
     sweep/2,
     sweep_dirty/2,
     sweep_rest/0,
+    release_memory/0,
     time_ms/1,
     set_memory_limit/2,
     set_databases/2,
@@ -619,6 +620,9 @@ sweep_dirty(_, _) -> erlang:nif_error(not_loaded).
 
 -spec sweep_rest() -> Written :: non_neg_integer() | none.
 sweep_rest() -> erlang:nif_error(not_loaded).
+
+-spec release_memory() -> ok.
+release_memory() -> erlang:nif_error(not_loaded).
 
 -spec time_ms(table()) -> non_neg_integer().
 time_ms(_) -> erlang:nif_error(not_loaded).

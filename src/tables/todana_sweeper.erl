@@ -4,6 +4,9 @@
 %% interval it sweeps every table until no record is due, in slices between
 %% which the scheduler may run other processes. While no record expires and
 %% nobody writes, it sweeps once a second.
+%%
+%% Once a second it also gives the memory of tables that have shrunk back to the
+%% system.
 -module(todana_sweeper).
 -moduledoc false.
 -behaviour(gen_server).
@@ -48,9 +51,10 @@ handle_cast(_Message, State) ->
 -spec handle_info(term(), #state{}) -> {noreply, #state{}}.
 handle_info(sweep, State) ->
     {noreply, swept(State#state{is_waiting = false})};
-%% The next sweep has no interval to wait for.
-handle_info(beat, #state{is_waiting = false} = State) ->
-    {noreply, swept(State)};
+handle_info(beat, #state{is_waiting = IsWaiting} = State) ->
+    ok = todana_nif:release_memory(),
+    %% If the next sweep has no interval to wait for, it is now.
+    {noreply, if IsWaiting -> State; true -> swept(State) end};
 handle_info(_Message, State) ->
     {noreply, State}.
 

@@ -14,7 +14,7 @@ TINY = {"idle": 1, "guests": 2, "rounds": 1, "idle_ms": 100, "write_ms": 200}
 
 
 def test_a_tiny_run_has_all_cells():
-    """Members alone, beside a bare node and beside a guest, the memory of both, and writers in both places."""
+    """Members alone, beside a bare node and beside a guest, the memory of both, writers in both places, and messages."""
     found = guests.run(TINY, lambda _text: None)
     idle = {each["beside"]: each for each in found if each["operation"] == "idle"}
     assert {beside: each["others"] for beside, each in idle.items()} == {"none": 0, "bare": 1, "guests": 1}
@@ -24,3 +24,5 @@ def test_a_tiny_run_has_all_cells():
     writes = {each["at"]: each for each in found if each["operation"] == "writes"}
     assert {at: each["writers"] for at, each in writes.items()} == {"guests": 2, "member": 2}
     assert all(each["cpu_us_per_write"][0] > 0 for each in writes.values())
+    (calls,) = [each for each in found if each["operation"] == "calls"]
+    assert calls["writers"] == 2 and calls["cpu_us_per_call"][0] > 0

@@ -28,7 +28,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use todana_command::{Command, DatabaseCommand};
 use todana_group::record::TableOptions;
-use todana_table::{Keyspace, Limits, Named, Names, Options, WhenFull};
+use todana_table::{Keyspace, Limits, Named, Names, Options, Peak, WhenFull, reaper};
 
 /// Maximum number of open tables.
 const TABLES_MAX: usize = 4096;
@@ -48,6 +48,9 @@ struct Open {
 
 /// The references that keep open tables alive.
 static OPEN: Mutex<Vec<Open>> = Mutex::new(Vec::new());
+
+/// What their records took.
+static PEAK: Mutex<Peak> = Mutex::new(Peak::new());
 
 /// For the first load, and for a load after the module was deleted and purged. In the second case
 /// the resources of open tables have types that this instance does not know. Makes new handles, and
@@ -440,6 +443,22 @@ fn sweep_rest(env: Env<'_>) -> Term<'_> {
         store.table().is_at_rest().then(|| sum.wrapping_add(written))
     });
     written.map_or_else(|| atoms::none().encode(env), |sum| sum.encode(env))
+}
+
+/// `release_memory() -> ok`: gives free memory back to the system if the tables have shrunk. Called
+/// each second.
+#[rustler::nif]
+fn release_memory() -> Atom {
+    let held = |open: &Open| {
+        let counts = open.store.table().counts();
+        counts.bytes + counts.kept_bytes
+    };
+    let bytes = OPEN.lock().iter().map(held).sum();
+    let is_freeing = reaper::pending_entries() > 0;
+    if PEAK.lock().has_passed(bytes, is_freeing) {
+        reaper::release_free_memory(reaper::RELEASE_SHARE);
+    }
+    atoms::ok()
 }
 
 /// `time_ms(Table) -> Ms`: milliseconds since the Unix epoch, by the clock by which the records of

@@ -141,6 +141,9 @@ pub(crate) fn dispose_all<G: Into<Garbage>>(garbage: impl IntoIterator<Item = G>
     REAPER.dispose(garbage.into_iter().map(Into::into));
 }
 
+/// The reciprocal of the part of the time that releases may take which nobody has asked for.
+pub const RELEASE_SHARE: u32 = 1_000;
+
 /// Gives the free memory of the process back to the system, after the garbage that is queued.
 /// Meanwhile other threads may wait for memory ([`malloc::trim`]), so it takes at most one part in
 /// `share` of the time: if too little has passed since the last release, this does nothing. It also

@@ -2,7 +2,6 @@
 //! measuring the rate of commands.
 
 use super::{EventLoop, NEVER, RESUMED, ROUND_MAX, TICK_NS};
-use crate::clients_memory;
 use crate::door::Door;
 use crate::histogram::Counter;
 use crate::inbox::Message;
@@ -190,7 +189,7 @@ impl<D: Door> EventLoop<D> {
             self.clients_peak.note(self.shared.clients_peak_bytes.swap(0, Relaxed));
             let are_leaving = self.shared.listeners.channels.leaving.load(Relaxed) > 0;
             if self.clients_peak.has_passed(self.shared.clients_bytes(), are_leaving) {
-                reaper::release_free_memory(clients_memory::RELEASE_SHARE);
+                reaper::release_free_memory(reaper::RELEASE_SHARE);
             }
             if is_quiet && !are_leaving && self.clients_peak.is_settled() {
                 self.shared.end_seconds();

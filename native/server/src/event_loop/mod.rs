@@ -55,7 +55,6 @@ mod stopping;
 
 use crate::arena::Arena;
 use crate::channels::Leavers;
-use crate::clients_memory::Peak;
 use crate::clock::Clock;
 use crate::commits::Round;
 use crate::connection::{Connection, INPUT_BYTES, Turn, Verdict};
@@ -75,6 +74,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
+use todana_table::Peak;
 
 const WAKER: Token = 0;
 const FIRST_LISTENER: Token = 1;
