@@ -193,13 +193,12 @@ impl Guest {
     /// A parcel for the seat; `None` if nothing waits, or if too much is on its way. The waker is
     /// called when that changes.
     pub fn take(&self) -> Option<Vec<u8>> {
-        let mut parcel = Vec::new();
-        self.put_prefixes(&mut parcel);
+        let mut submitted = Vec::new();
         let mut sent = self.sent.lock();
         while sent.bytes < SENT_BYTES_MAX
             && let Some(flying) = sent.again.pop_front()
         {
-            sent.fly(flying, &mut parcel);
+            sent.fly(flying, &mut submitted);
         }
         while sent.bytes < SENT_BYTES_MAX {
             let Ok(Some(taken)) = self.queue.take(0, usize::MAX) else { break };
@@ -208,10 +207,14 @@ impl Guest {
             for mut submission in taken.submissions {
                 let bytes = Some(std::mem::take(&mut submission.records));
                 let part = Part::of(submission);
-                sent.fly(Flying { part, bytes, length: 0, was_lost: false }, &mut parcel);
+                sent.fly(Flying { part, bytes, length: 0, was_lost: false }, &mut submitted);
             }
         }
         sent.is_full = sent.bytes >= SENT_BYTES_MAX;
+        // Asked for after that, these contain each prefix that was added before a submission.
+        let mut parcel = Vec::new();
+        self.put_prefixes(&mut parcel);
+        parcel.append(&mut submitted);
         // Behind what clients have submitted that have left.
         if !sent.is_full && self.wishes.take_end() {
             parcel::put_news(&mut parcel, News::Nothing);
@@ -219,7 +222,7 @@ impl Guest {
         (!parcel.is_empty()).then_some(parcel)
     }
 
-    /// The seat learns a prefix before what is submitted later.
+    /// The seat learns a prefix before the submissions that came after it.
     fn put_prefixes(&self, parcel: &mut Vec<u8>) {
         for (prefix, is_wanted) in self.wishes.take_prefixes() {
             let news = match is_wanted {

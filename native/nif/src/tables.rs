@@ -455,8 +455,9 @@ fn release_memory() -> Atom {
     };
     let bytes = OPEN.lock().iter().map(held).sum();
     let is_freeing = reaper::pending_entries() > 0;
-    if PEAK.lock().has_passed(bytes, is_freeing) {
-        reaper::release_free_memory(reaper::RELEASE_SHARE);
+    let mut peak = PEAK.lock();
+    if peak.has_passed(bytes, is_freeing) && reaper::release_free_memory(reaper::RELEASE_SHARE) {
+        peak.forget();
     }
     atoms::ok()
 }

@@ -15,6 +15,8 @@ use todana_group::{GroupNumber, Outcome};
 /// Bytes of replies from which on the other commands of a submission are refused: they take memory
 /// here, on the way and at the guest.
 const TAPE_BYTES_MAX: usize = 64 << 20;
+/// Bytes of replies from which on a command that is answered in slices is refused too.
+const REPLY_BYTES_MAX: usize = 128 << 20;
 
 /// A submission of a guest, while it is run.
 #[derive(Debug)]
@@ -136,10 +138,12 @@ impl Visit {
                 }
                 continue;
             }
-            if tape.recorded_bytes() > TAPE_BYTES_MAX && !commits.is_playing() {
+            let bytes_max = if begun.is_some() { REPLY_BYTES_MAX } else { TAPE_BYTES_MAX };
+            if tape.recorded_bytes() > bytes_max && !commits.is_playing() {
                 if commits.is_recording() {
                     break;
                 }
+                *begun = None;
                 tape.end(Status::Refused(NotDone::Unanswered.number()));
                 *done = all.len() - rest.len();
                 continue;

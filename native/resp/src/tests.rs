@@ -5,6 +5,7 @@ mod channels;
 mod classes;
 mod cluster;
 mod connection;
+mod guests;
 mod key_positions;
 mod limits;
 mod members;

@@ -161,7 +161,7 @@ impl<H: Host> Call<'_, '_, H> {
     /// Watches keys of which a member has the records.
     fn watch_away(&mut self, keys: &[&[u8]]) -> Done {
         let (database, mut begun) = (self.state.database, Vec::new());
-        let mut is_whole = true;
+        let (mut is_whole, mut refused) = (true, None);
         for key in keys.iter().collect::<BTreeSet<_>>() {
             if self.state.watches.has(database, key) {
                 continue;
@@ -170,11 +170,15 @@ impl<H: Host> Call<'_, '_, H> {
                 Ran::Done(watch) => begun.push((key, watch)),
                 Ran::Submitted => is_whole = false,
                 Ran::Later => return Ok(self.state.begins_commit(false)),
-                Ran::Refused(why) => return Err(not_done(why, database, self.host)),
+                // The answers for the other keys are not those of the next request.
+                Ran::Refused(why) => refused = refused.or(Some(why)),
             }
         }
         if !is_whole {
             return Ok(self.state.begins_commit(false));
+        }
+        if let Some(why) = refused {
+            return Err(not_done(why, database, self.host));
         }
         let watches = &mut self.state.watches;
         let added = begun

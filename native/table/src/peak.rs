@@ -47,9 +47,14 @@ impl Peak {
             && !is_falling
             && self.rest_s == 0;
         if has_passed {
-            (self.most_bytes, self.rest_s) = (bytes, RELEASE_INTERVAL_S);
+            self.rest_s = RELEASE_INTERVAL_S;
         }
         has_passed
+    }
+
+    /// Memory is being given back. Until then, the peak is remembered.
+    pub fn forget(&mut self) {
+        self.most_bytes = self.last_bytes;
     }
 }
 
@@ -63,7 +68,11 @@ mod tests {
         let played = |seconds: &[(u64, bool)]| -> Vec<usize> {
             let mut peak = Peak::default();
             let passed = |(_, (mib, is_freeing)): &(usize, &(u64, bool))| {
-                peak.has_passed(mib * MIB, *is_freeing)
+                let has_passed = peak.has_passed(mib * MIB, *is_freeing);
+                if has_passed {
+                    peak.forget();
+                }
+                has_passed
             };
             seconds.iter().enumerate().filter(passed).map(|(at, _)| at).collect()
         };
@@ -80,5 +89,7 @@ mod tests {
         let mut peak = Peak::default();
         peak.note(100 * MIB);
         assert!(peak.has_passed(0, false), "a peak between two seconds");
+        let again: Vec<_> = (1..=20).filter(|_| peak.has_passed(0, false)).collect();
+        assert_eq!(again, [10, 20], "nothing was given back");
     }
 }

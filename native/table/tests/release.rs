@@ -22,17 +22,17 @@ fn free_pages_are_given_back() {
     let kept: Vec<Vec<u8>> = blocks.into_iter().step_by(100).collect();
     let half_bytes = BLOCKS * BLOCK_BYTES / 2;
     assert!(resident_bytes() + half_bytes > full, "malloc gave the memory back by itself");
-    reaper::release_free_memory(1);
+    assert!(reaper::release_free_memory(1));
     while reaper::pending_entries() > 0 {
         std::thread::yield_now();
     }
     assert!(resident_bytes() + half_bytes < full);
     assert!(kept.iter().all(|block| block.iter().all(|byte| *byte == 1)));
     // Too early for any other, and with no thread in vain.
-    reaper::release_free_memory(u32::MAX);
+    assert!(!reaper::release_free_memory(u32::MAX));
     assert_eq!(reaper::pending_entries(), 0);
     reaper::stop().join();
-    reaper::release_free_memory(1);
+    assert!(!reaper::release_free_memory(1));
     reaper::start();
     while reaper::pending_entries() > 0 {
         std::thread::yield_now();

@@ -3,8 +3,8 @@
 use super::{Conversation, shown};
 use crate::KyotoSession;
 use crate::testing::{FakeHost, KyotoPart};
-use todana_group::Gate;
-use todana_protocol::testing::{Peer, with_durable_hosts};
+use todana_group::{Gate, Outcome as LogOutcome};
+use todana_protocol::testing::{Peer, with_durable_hosts, with_guest_hosts};
 use todana_protocol::{
     Advance, Budget, Next, NotDone, Persistence, Progress, ProtocolName, Request,
 };
@@ -317,4 +317,65 @@ fn while_the_disk_is_nearly_full_records_can_be_removed() {
         let answer = peer.ask(request).0;
         assert!(answer.starts_with(status), "{request}: {answer}");
     }
+}
+
+/// A guest's client, whose cursor has removed its record and is to find the next one.
+fn has_removed(request: &[u8]) -> Conversation {
+    let mut client = with_guest_hosts(Conversation::new);
+    client.ask(post("set_bulk", "_a=1&_b=2&_c=3"));
+    client.ask(post("cur_jump", "CUR=1&key=a"));
+    let (_, progress) = turn(&mut client, request);
+    assert_eq!(progress, Progress { consumed: 0, next: Next::Commit });
+    assert!(client.host.commit());
+    client
+}
+
+fn left(client: &mut Conversation) -> String {
+    let found = ["a", "b", "c"].map(|key| {
+        let got = client.ask(format!("GET /{key} HTTP/1.1\r\n\r\n"));
+        if got.starts_with("HTTP/1.1 200") { key } else { "-" }
+    });
+    found.concat()
+}
+
+#[test]
+fn a_cursor_of_a_guest_goes_on_without_room() {
+    for procedure in ["cur_seize", "cur_remove"] {
+        let request = post(procedure, "CUR=1");
+        let mut client = has_removed(&request);
+        client.host.crowd();
+        let (_, progress) = turn(&mut client, &request);
+        assert_eq!(progress, Progress { consumed: 0, next: Next::Commit }, "{procedure}");
+        client.host.commits.hand_over().expect("a record");
+    }
+}
+
+#[test]
+fn a_cursor_of_a_guest_whose_second_command_is_not_answered_has_perhaps_written() {
+    for (procedure, outcome) in
+        [("cur_seize", LogOutcome::Dropped), ("cur_remove", LogOutcome::Unknown)]
+    {
+        let request = post(procedure, "CUR=1");
+        let mut client = has_removed(&request);
+        let (_, progress) = turn(&mut client, &request);
+        assert_eq!(progress, Progress { consumed: 0, next: Next::Commit }, "{procedure}");
+        client.host.commits.hand_over().expect("a record");
+        client.host.commits.settle(outcome);
+        let (answer, progress) = turn(&mut client, &request);
+        assert_eq!(progress.consumed, request.len(), "{procedure}");
+        assert!(answer.starts_with("HTTP/1.1 500"), "{procedure}: {answer}");
+        let commits = &client.host.commits;
+        assert!(!commits.is_broken() && !commits.is_playing(), "{procedure}");
+        assert_eq!(left(&mut client), "-bc", "{procedure}");
+    }
+    // It is refused before that.
+    let request = post("cur_seize", "CUR=1");
+    let mut client = has_removed(&request);
+    client.host.set_gate(Gate::Closed);
+    let (answer, progress) = turn(&mut client, &request);
+    assert_eq!(progress.consumed, request.len());
+    assert!(answer.starts_with("HTTP/1.1 500"), "{answer}");
+    client.host.set_gate(Gate::Open);
+    client.host.commits.begin_turn();
+    assert_eq!(left(&mut client), "-bc");
 }

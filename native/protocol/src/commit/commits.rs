@@ -432,10 +432,14 @@ impl Commits {
     ) -> Option<Ran<T>> {
         if let Some(commit) = &self.commit
             && matches!(commit.stage, Stage::Over)
-            && commit.away.as_ref().is_none_or(|away| away.earlier.is_empty())
         {
-            // The request has gone on although there was no reply.
-            return Some(Ran::Refused(NotDone::Unanswered));
+            return match &commit.away {
+                Some(away) if !away.earlier.is_empty() => {
+                    admit_rest(log, only_reads, only_removes, away)
+                }
+                // The request has gone on although there was no reply.
+                _ => Some(Ran::Refused(NotDone::Unanswered)),
+            };
         }
         if !only_reads {
             return self.admit_write(log, work, only_removes);
@@ -544,11 +548,9 @@ impl Commits {
         reply: &mut R,
     ) -> Ran<Option<Begun>> {
         let is_here = !log.submit.is_away() || !log.databases.is_durable(database);
-        let is_executed = begun.is_some()
-            || !log.concerns(database, command)
-            || is_here
-                && !self.is_playing()
-                && matches!(command.access(), Access::Read | Access::Walk);
+        let only_reads = matches!(command.access(), Access::Read | Access::Walk);
+        let is_executed = !log.concerns(database, command)
+            || only_reads && (begun.is_some() || is_here && !self.is_playing());
         if is_executed && !self.is_recording() {
             let databases = log.databases;
             let is_durable = databases.is_durable(database);
@@ -851,9 +853,29 @@ impl Commit {
             if let Stage::Playing(replies @ Replies::Tape(_), _) = &mut self.stage {
                 *replies = Replies::Tape(Player::new(away.earlier.clone()));
             }
+        } else if away.split > 0 {
+            // Without replies, the request fails at its first command.
+            self.prints.truncate(1);
         }
         away.split = 0;
     }
+}
+
+/// The answer to a command of a request that goes on behind its earlier replies, which would be
+/// lost if it waited: it needs no room. Refused, it does not say that nothing was executed.
+fn admit_rest<T>(
+    log: Log<'_>,
+    only_reads: bool,
+    only_removes: impl Fn() -> bool,
+    away: &Away,
+) -> Option<Ran<T>> {
+    let admitted = match only_reads {
+        true => log.admit_read().map_err(|_| NotDone::Unanswered),
+        false => log.admit_by_gate(only_removes),
+    };
+    let why = admitted.err()?;
+    let has_written = away.has_written || !away.only_reads;
+    Some(Ran::Refused(if has_written { NotDone::Unknown } else { why }))
 }
 
 /// Watches as the log has them; `None` if one has failed already.

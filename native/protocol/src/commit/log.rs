@@ -107,13 +107,21 @@ impl Log<'_> {
         work: Work,
         only_removes: impl Fn() -> bool,
     ) -> Result<bool, NotDone> {
+        self.admit_by_gate(only_removes)?;
+        match self.submit.has_room(work.queued()) {
+            true => Ok(true),
+            false if self.may_wait => Ok(false),
+            false => Err(NotDone::Busy),
+        }
+    }
+
+    /// The same for a write that needs no room.
+    pub(super) fn admit_by_gate(&self, only_removes: impl Fn() -> bool) -> Result<(), NotDone> {
         match self.submit.gate() {
             Gate::Closed => Err(self.not_readable()),
             Gate::ReadOnly | Gate::Leaderless => Err(NotDone::ReadOnly),
             Gate::Removals if !only_removes() => Err(NotDone::ReadOnly),
-            Gate::Open | Gate::Removals if self.submit.has_room(work.queued()) => Ok(true),
-            Gate::Open | Gate::Removals if self.may_wait => Ok(false),
-            Gate::Open | Gate::Removals => Err(NotDone::Busy),
+            Gate::Open | Gate::Removals => Ok(()),
         }
     }
 

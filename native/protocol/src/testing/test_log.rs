@@ -293,6 +293,20 @@ impl<P: Part> FakeHost<P> {
         std::mem::take(&mut *away.changes.0.lock().unwrap())
     }
 
+    /// Leaves no room in the queue of this host, a guest.
+    pub fn crowd(&self) {
+        let away = self.log.as_ref().and_then(|log| log.away(&self.databases)).expect("a guest");
+        let deliver = Arc::new(Collector::default());
+        away.guest.submit(&mut vec![Submission {
+            records: vec![0; QUEUE_BYTES_MAX],
+            count: 1,
+            format: FORMAT_MAX,
+            units: 1,
+            ticket: Ticket { place: (0, 0), number: 2 },
+            deliver,
+        }]);
+    }
+
     /// The seat is lost.
     pub fn lose_seat(&self) {
         let away = self.log.as_ref().and_then(|log| log.away(&self.databases)).expect("a guest");

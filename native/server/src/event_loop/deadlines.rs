@@ -188,8 +188,10 @@ impl<D: Door> EventLoop<D> {
             self.traffic_at_tick = traffic;
             self.clients_peak.note(self.shared.clients_peak_bytes.swap(0, Relaxed));
             let are_leaving = self.shared.listeners.channels.leaving.load(Relaxed) > 0;
-            if self.clients_peak.has_passed(self.shared.clients_bytes(), are_leaving) {
-                reaper::release_free_memory(reaper::RELEASE_SHARE);
+            if self.clients_peak.has_passed(self.shared.clients_bytes(), are_leaving)
+                && reaper::release_free_memory(reaper::RELEASE_SHARE)
+            {
+                self.clients_peak.forget();
             }
             if is_quiet && !are_leaving && self.clients_peak.is_settled() {
                 self.shared.end_seconds();
