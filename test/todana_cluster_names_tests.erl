@@ -33,6 +33,7 @@ cluster_names_test_() ->
             {"names of an ended session are free", fun orphans/0},
             {"all are registered again", fun many_again/0},
             {"not what was given up", fun not_again/0},
+            {"unregistered before it is known", fun released_first/0},
             {"members leave before they join again", fun leave_before/0},
             {"an end that was decided before", fun fenced/0},
             {"a leader that is late", fun late_leader/0},
@@ -439,6 +440,62 @@ not_again() ->
     ?assertEqual(undefined, todana_names:whereis_name({services, freed})),
     ?assertEqual([], todana_groups:get_members(services, left)),
     ?assertEqual({messages, []}, process_info(self(), messages)),
+    stop_process(Pid).
+
+%% The watcher hears that the name was unregistered before it hears that the
+%% process has it.
+released_first() ->
+    #{session := Session} = Shared = todana_name_scopes:table(services),
+    Claims = [
+        todana_claims:new(
+            Shared, todana_scope_records:name_key(Name), self(),
+            {silent, {again, m}}
+        )
+     || Name <- [a, b]
+    ],
+    {ok, Basis} = todana_claim_basis:get(?TABLE, Session),
+    [
+        begin
+            ok = todana_claim_watcher:begin_claim(Claim),
+            {written, _} = todana_claim_writes:write(
+                ?TABLE, Basis, [Claim], {register, m, none}
+            )
+        end
+     || Claim <- Claims
+    ],
+    ok = todana_names:unregister_name({services, a}),
+    [ok = todana_claim_watcher:end_claim(Claim, held) || Claim <- Claims],
+    settle(),
+    ?assertEqual(
+        [todana_scope_records:name_key(b)],
+        [Key || #{key := Key} <- todana_claim_watcher:on_loss(Session)]
+    ),
+    ok = todana_scope_records:end_session(?TABLE, Session),
+    %% Once it is registered again, all is.
+    ok = todana_names:unregister_name({services, b}),
+    ?assertEqual([], todana_names:which_names(services)),
+    %% A caller that ends then leaves nothing behind.
+    Pid = spawn_waiting(),
+    Now = todana_name_scopes:table(services),
+    Claim = todana_claims:new(
+        Now, todana_scope_records:name_key(c), Pid, ?SILENT
+    ),
+    Caller = spawn(fun() ->
+        ok = todana_claim_watcher:begin_claim(Claim),
+        ok = todana_claim_watcher:release(Pid, maps:get(ref, Claim)),
+        receive stop -> ok end
+    end),
+    Claimed = fun() ->
+        lists:any(
+            fun(Watcher) ->
+                is_map_key(Pid, element(3, sys:get_state(Watcher, infinity)))
+            end,
+            todana_claim_watcher:watchers()
+        )
+    end,
+    wait(Claimed),
+    stop_process(Caller),
+    wait(fun() -> not Claimed() end),
     stop_process(Pid).
 
 %% Members that have not joined again yet can leave.

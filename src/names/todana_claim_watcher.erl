@@ -31,8 +31,9 @@
     ref := todana_scope_records:ref(),
     on_loss := todana_scope_records:on_loss()
 }.
-%% Whether the outcome is known: if not, the monitor of the caller.
--type stage() :: held | {begun, reference()}.
+%% Whether the outcome is known: if not, the monitor of the caller, and whether
+%% the name was unregistered already.
+-type stage() :: held | {begun | released, reference()}.
 %% Names that are to be freed, and whether their session has to be fenced.
 -type freed() :: {claim(), Fenced :: boolean()}.
 
@@ -77,19 +78,15 @@ begin_claim(#{pid := Pid} = Claim) ->
 end_claim(#{pid := Pid} = Claim, Outcome) ->
     inform(Pid, {end_claim, Outcome, Claim}).
 
--doc "The name of a claim was unregistered.".
+-doc """
+The name of a claim was unregistered. The node that has removed its records says
+so: it is connected to the process's node, also if that is a guest, and the one
+that has asked for it may have ended.
+""".
 -spec release(pid(), todana_scope_records:ref()) -> ok.
 release(Pid, Ref) when node(Pid) =:= node() ->
     inform(Pid, {release, Pid, Ref});
 release(Pid, Ref) ->
-    case todana_guest:seat() of
-        none -> release_remote(Pid, Ref);
-        %% It is connected to other guests.
-        Seat -> erpc:cast(Seat, ?MODULE, release, [Pid, Ref])
-    end.
-
--spec release_remote(pid(), todana_scope_records:ref()) -> ok.
-release_remote(Pid, Ref) ->
     lists:foreach(
         fun(Watcher) ->
             erlang:send(
@@ -228,7 +225,10 @@ handle_info({end_claim, Outcome, Claim}, State) ->
 handle_info({release, Pid, Ref}, #state{owners = Owners} = State) ->
     Noted = released(Ref, State),
     case Owners of
-        #{Pid := {_, #{Ref := {_, Claim}}}} ->
+        #{Pid := {_, #{Ref := {{begun, Monitor}, Claim}}}} ->
+            %% The caller says later that the process has the name.
+            {noreply, store({released, Monitor}, Claim, Noted)};
+        #{Pid := {_, #{Ref := {held, Claim}}}} ->
             {noreply, remove(Claim, Noted)};
         #{} ->
             {noreply, Noted}
@@ -280,7 +280,10 @@ begun(Caller, Claim, #state{callers = Callers} = State) ->
 
 -spec ended(held | not_held | unknown, claim(), #state{}) -> #state{}.
 ended(held, Claim, State) ->
-    hold(Claim, no_caller(Claim, State));
+    case find(Claim, State) of
+        {ok, {released, _}} -> remove(Claim, State);
+        _ -> hold(Claim, no_caller(Claim, State))
+    end;
 ended(not_held, Claim, State) ->
     remove(Claim, State);
 ended(unknown, #{ref := Ref} = Claim, State) ->
@@ -289,7 +292,7 @@ ended(unknown, #{ref := Ref} = Claim, State) ->
 -spec caller_ended(reference(), claim(), #state{}) -> #state{}.
 caller_ended(Monitor, Claim, #state{callers = Callers} = State) ->
     case find(Claim, State) of
-        {ok, {begun, Monitor}} -> ended(unknown, Claim, State);
+        {ok, {_, Monitor}} -> ended(unknown, Claim, State);
         _ -> State#state{callers = maps:remove(Monitor, Callers)}
     end.
 
@@ -359,7 +362,7 @@ remove(#{pid := Pid, ref := Ref} = Claim, State) ->
 -spec no_caller(claim(), #state{}) -> #state{}.
 no_caller(Claim, #state{callers = Callers} = State) ->
     case find(Claim, State) of
-        {ok, {begun, Monitor}} ->
+        {ok, {_, Monitor}} ->
             true = demonitor(Monitor, [flush]),
             State#state{callers = maps:remove(Monitor, Callers)};
         _ ->
