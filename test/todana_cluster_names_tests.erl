@@ -47,6 +47,9 @@ cluster_names_test_() ->
             {"copies are renewed rarely", fun rare_renewals/0},
             {"a doubt about one scope", fun one_scope/0},
             {"a long name", fun long_name/0},
+            {"many long names", fun many_long_names/0},
+            {"a long group", fun long_group/0},
+            {"a scope in which nothing is freed", fun blocked_scope/0},
             {"misuse", fun misuse/0}
         ]),
         todana_scopes:in_durable_node(
@@ -393,6 +396,77 @@ long_name() ->
         badarg, todana_names:register_name({services, Longer}, self())
     ),
     ?assertEqual(undefined, todana_names:whereis_name({services, a})).
+
+%% More bytes than a step may have.
+many_long_names() ->
+    Prefix = binary:copy(~"x", 60_000),
+    Name = fun(N) -> {services, <<Prefix/binary, N:32>>} end,
+    Pid = spawn_waiting(),
+    [yes = todana_names:register_name(Name(N), Pid) || N <- lists:seq(1, 300)],
+    yes = todana_names:register_name({services, short}, Pid),
+    stop_process(Pid),
+    wait(fun() -> todana_names:which_names(services) =:= [] end),
+    %% Also of a session that has ended, by the longest keys.
+    Longest = binary:copy(~"x", 65_516),
+    [
+        yes = todana_names:register_name(
+            {services, <<N:32, Longest/binary>>}, self()
+        )
+     || N <- lists:seq(1, 60)
+    ],
+    ok = todana_names:stop_scope(services),
+    wait(fun() -> todana:count(?TABLE) =:= 1 end),
+    ok = todana_names:start_scope(services, cluster).
+
+%% Those who have joined in one step can leave in one.
+long_group() ->
+    Group = binary:copy(~"x", 8_000),
+    Selves = fun(Count) -> lists:duplicate(Count, self()) end,
+    ?assertEqual(
+        {error, too_large}, todana_groups:join(services, Group, Selves(2_000))
+    ),
+    ?assertEqual([], todana_groups:get_members(services, Group)),
+    Most = most(fun(Count) ->
+        todana_groups:join(services, Group, Selves(Count)) =:= ok
+    end, 1, 2_000),
+    ?assert(Most > 500),
+    Members = length(todana_groups:get_members(services, Group)),
+    ok = todana_groups:leave(services, Group, Selves(Most)),
+    ?assertEqual(
+        Members - Most, length(todana_groups:get_members(services, Group))
+    ).
+
+%% The greatest number of which this is true, by halves.
+most(_Is, Most, TooMany) when TooMany - Most =:= 1 ->
+    Most;
+most(Is, Most, TooMany) ->
+    Middle = (Most + TooMany) div 2,
+    case Is(Middle) of
+        true -> most(Is, Middle, TooMany);
+        false -> most(Is, Most, Middle)
+    end.
+
+%% Names of other scopes are freed meanwhile.
+blocked_scope() ->
+    ok = todana_names:start_scope(blocked, cluster),
+    Pid = spawn_waiting(),
+    [
+        yes = todana_names:register_name({Scope, N}, Pid)
+     || Scope <- [blocked, services], N <- lists:seq(1, 300)
+    ],
+    Table = 'todana_names.blocked',
+    %% It opens the tables of all scopes.
+    ok = sys:suspend(todana_session_leader),
+    ok = todana:close(Table),
+    stop_process(Pid),
+    wait(fun() -> todana_names:which_names(services) =:= [] end),
+    ?assertNot(todana_tables:is_open(Table)),
+    %% Later they are the leader's.
+    ok = todana_names:stop_scope(blocked),
+    settle(),
+    ?assertNot(todana_tables:is_open(Table)),
+    ok = sys:resume(todana_session_leader),
+    ok = todana:drop(Table).
 
 %% It ends twice, and the second time before all are registered again.
 many_again() ->
@@ -812,8 +886,9 @@ settle() ->
     [
         wait(fun() ->
             State = sys:get_state(Watcher, infinity),
-            [ToFree, Worker | _] = lists:nthtail(4, tuple_to_list(State)),
-            {ToFree, Worker} =:= {[], none}
+            [ToFree, Worker, _, _, Resting] =
+                lists:nthtail(4, tuple_to_list(State)),
+            {ToFree, Worker, Resting} =:= {[], none, []}
         end)
      || Watcher <- todana_claim_watcher:watchers()
     ].

@@ -842,8 +842,8 @@ a_guest_whose_seat_ends_keeps_its_names(Config) ->
     ?assertEqual({ok, Pid, Token}, names(Z, lookup_token, [{s, n}])),
     ?assertEqual([], changes(Z, Pid)).
 
-%% It is executed, and its name unregistered, before the seat that has the answer
-%% is lost.
+%% It is executed, and its name unregistered, before the seat that has the
+%% answer is lost.
 a_registration_is_executed_once(Config) ->
     [A | _] = Members = cluster([a, b, c], Config),
     Z = guest(z, A, []),

@@ -36,7 +36,7 @@
 -export([forget_session/2]).
 -export([generation/0, era/2]).
 -export([change/3, change_latest/4, removal/2, writes/3, remove/2, check/2]).
--export([commit/3]).
+-export([commit/3, removal_bytes/1, fits_step/1]).
 -export([sessions/1, some_owned/2, fold_owned/4, fold_names/3, fold_keys/4]).
 -export([find_keys/5, groups/2, count/1]).
 -export([keys_page/4, next_group/2]).
@@ -76,8 +76,11 @@
 
 -define(PREFIX, "todana_names.").
 -define(PAGE, 500).
-%% Registrations that are removed in one step, for which other writes wait.
+%% Registrations that are removed in one step, for which other writes wait. With
+%% the longest keys, they are within ?STEP_BYTES.
 -define(STEP, 50).
+%% Of the keys and values in a step of the log (`native/nif/src/submit.rs').
+-define(STEP_BYTES, (16 bsl 20)).
 %% How long a guest waits for a seat.
 -define(SEAT_MS, 1_000).
 %% A token has 63 bits for decades: the others are seconds. An era may have more
@@ -423,6 +426,16 @@ check(Session, Found) ->
 -doc "The removal of what a registration has written.".
 -spec removal(key(), ref()) -> [todana_commit:write()].
 removal(Key, {Session, _Number}) -> [{Key}, {owned_key(Session, Key)}].
+
+-doc "Bytes of a step that removes it: each key is checked and removed.".
+-spec removal_bytes(key()) -> pos_integer().
+removal_bytes(Key) ->
+    2 * (byte_size(Key) + byte_size(owned_key(<<0:64>>, Key))).
+
+-doc "Whether one step can remove the registrations of all these keys.".
+-spec fits_step([key()]) -> boolean().
+fits_step(Keys) ->
+    lists:sum([removal_bytes(Key) || Key <- Keys]) =< ?STEP_BYTES.
 
 -doc "The records of a registration.".
 -spec writes(key(), tuple(), on_loss()) -> [todana_commit:write()].
