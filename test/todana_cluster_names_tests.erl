@@ -50,6 +50,7 @@ cluster_names_test_() ->
             {"many long names", fun many_long_names/0},
             {"a long group", fun long_group/0},
             {"a scope in which nothing is freed", fun blocked_scope/0},
+            {"a disk that is nearly full", fun nearly_full/0},
             {"misuse", fun misuse/0}
         ]),
         todana_scopes:in_durable_node(
@@ -467,6 +468,45 @@ blocked_scope() ->
     ?assertNot(todana_tables:is_open(Table)),
     ok = sys:resume(todana_session_leader),
     ok = todana:drop(Table).
+
+%% Names are freed, but for those of unknown outcome: a fence is no removal.
+nearly_full() ->
+    #{session := Session} = Shared = todana_name_scopes:table(services),
+    Pid = spawn_waiting(),
+    [yes = todana_names:register_name({services, N}, Pid)
+     || N <- lists:seq(1, 50)],
+    ok = todana_groups:join(services, g, [Pid, Pid]),
+    Claim = todana_claims:new(
+        Shared, todana_scope_records:name_key(unknown), Pid, ?SILENT
+    ),
+    {ok, Basis} = todana_claim_basis:get(?TABLE, Session),
+    ok = todana_claim_watcher:begin_claim(Claim),
+    {written, _} = todana_claim_writes:write(
+        ?TABLE, Basis, [Claim], {register, m, none}
+    ),
+    with_gate({removals, "a test"}, read_only, fun() ->
+        ?assertEqual(
+            {error, unavailable}, todana_scope_records:fence(?TABLE, Session)
+        ),
+        ok = todana_claim_watcher:end_claim(Claim, unknown),
+        stop_process(Pid),
+        wait(fun() -> todana_names:which_names(services) =:= [unknown] end),
+        wait(fun() -> todana_groups:which_groups(services) =:= [] end)
+    end),
+    wait(fun() -> todana_names:which_names(services) =:= [] end).
+
+%% The process that looks at the disk must not set it otherwise.
+with_gate(Room, State, Test) ->
+    ok = sys:suspend(todana_disk),
+    try
+        ok = todana_group:room(Room),
+        wait(fun() -> todana_nif:durable_state() =:= State end),
+        Test()
+    after
+        ok = todana_group:room(ok),
+        wait(fun() -> todana_nif:durable_state() =:= open end),
+        ok = sys:resume(todana_disk)
+    end.
 
 %% It ends twice, and the second time before all are registered again.
 many_again() ->

@@ -451,12 +451,21 @@ free_and_exit(Scope, Batch) -> exit({freed, free_now(Scope, Batch)}).
 %% What could not be freed.
 -spec free_now(atom(), [freed()]) -> [freed()].
 free_now(Scope, Freed) ->
+    {Unknown, Known} = lists:partition(fun({_, Fenced}) -> Fenced end, Freed),
+    %% While a disk is nearly full, removals are executed and fences are not.
+    free_now(Scope, [], Known) ++
+        free_now(Scope, [S || {#{ref := {S, _}}, _} <- Unknown], Unknown).
+
+-spec free_now(atom(), [todana_scope_records:session()], [freed()]) ->
+    [freed()].
+free_now(_Scope, _Sessions, []) ->
+    [];
+free_now(Scope, Sessions, Freed) ->
     Table = todana_scope_records:table(Scope),
-    Sessions = lists:usort([S || {#{ref := {S, _}}, true} <- Freed]),
-    Fenced = [todana_scope_records:fence(Table, S) || S <- Sessions],
+    IsFenced = fun(S) -> todana_scope_records:fence(Table, S) =:= ok end,
     Registered = [{Key, Ref} || {#{key := Key, ref := Ref}, _} <- Freed],
     maybe
-        true ?= lists:all(fun(Result) -> Result =:= ok end, Fenced),
+        true ?= lists:all(IsFenced, lists:usort(Sessions)),
         ok ?= todana_scope_records:remove(Table, Registered),
         []
     else
