@@ -33,6 +33,7 @@ cluster_names_test_() ->
             {"names of an ended session are free", fun orphans/0},
             {"all are registered again", fun many_again/0},
             {"not what was given up", fun not_again/0},
+            {"unregistered before it is known", fun released_first/0},
             {"members leave before they join again", fun leave_before/0},
             {"an end that was decided before", fun fenced/0},
             {"a leader that is late", fun late_leader/0},
@@ -46,6 +47,10 @@ cluster_names_test_() ->
             {"copies are renewed rarely", fun rare_renewals/0},
             {"a doubt about one scope", fun one_scope/0},
             {"a long name", fun long_name/0},
+            {"many long names", fun many_long_names/0},
+            {"a long group", fun long_group/0},
+            {"a scope in which nothing is freed", fun blocked_scope/0},
+            {"a disk that is nearly full", fun nearly_full/0},
             {"misuse", fun misuse/0}
         ]),
         todana_scopes:in_durable_node(
@@ -393,6 +398,116 @@ long_name() ->
     ),
     ?assertEqual(undefined, todana_names:whereis_name({services, a})).
 
+%% More bytes than a step may have.
+many_long_names() ->
+    Prefix = binary:copy(~"x", 60_000),
+    Name = fun(N) -> {services, <<Prefix/binary, N:32>>} end,
+    Pid = spawn_waiting(),
+    [yes = todana_names:register_name(Name(N), Pid) || N <- lists:seq(1, 300)],
+    yes = todana_names:register_name({services, short}, Pid),
+    stop_process(Pid),
+    wait(fun() -> todana_names:which_names(services) =:= [] end),
+    %% Also of a session that has ended, by the longest keys.
+    Longest = binary:copy(~"x", 65_516),
+    [
+        yes = todana_names:register_name(
+            {services, <<N:32, Longest/binary>>}, self()
+        )
+     || N <- lists:seq(1, 60)
+    ],
+    ok = todana_names:stop_scope(services),
+    wait(fun() -> todana:count(?TABLE) =:= 1 end),
+    ok = todana_names:start_scope(services, cluster).
+
+%% Those who have joined in one step can leave in one.
+long_group() ->
+    Group = binary:copy(~"x", 8_000),
+    Selves = fun(Count) -> lists:duplicate(Count, self()) end,
+    ?assertEqual(
+        {error, too_large}, todana_groups:join(services, Group, Selves(2_000))
+    ),
+    ?assertEqual([], todana_groups:get_members(services, Group)),
+    Most = most(fun(Count) ->
+        todana_groups:join(services, Group, Selves(Count)) =:= ok
+    end, 1, 2_000),
+    ?assert(Most > 500),
+    Members = length(todana_groups:get_members(services, Group)),
+    ok = todana_groups:leave(services, Group, Selves(Most)),
+    ?assertEqual(
+        Members - Most, length(todana_groups:get_members(services, Group))
+    ).
+
+%% The greatest number of which this is true, by halves.
+most(_Is, Most, TooMany) when TooMany - Most =:= 1 ->
+    Most;
+most(Is, Most, TooMany) ->
+    Middle = (Most + TooMany) div 2,
+    case Is(Middle) of
+        true -> most(Is, Middle, TooMany);
+        false -> most(Is, Most, Middle)
+    end.
+
+%% Names of other scopes are freed meanwhile.
+blocked_scope() ->
+    ok = todana_names:start_scope(blocked, cluster),
+    Pid = spawn_waiting(),
+    [
+        yes = todana_names:register_name({Scope, N}, Pid)
+     || Scope <- [blocked, services], N <- lists:seq(1, 300)
+    ],
+    Table = 'todana_names.blocked',
+    %% It opens the tables of all scopes.
+    ok = sys:suspend(todana_session_leader),
+    ok = todana:close(Table),
+    stop_process(Pid),
+    wait(fun() -> todana_names:which_names(services) =:= [] end),
+    ?assertNot(todana_tables:is_open(Table)),
+    %% Later they are the leader's.
+    ok = todana_names:stop_scope(blocked),
+    settle(),
+    ?assertNot(todana_tables:is_open(Table)),
+    ok = sys:resume(todana_session_leader),
+    ok = todana:drop(Table).
+
+%% Names are freed, but for those of unknown outcome: a fence is no removal.
+nearly_full() ->
+    #{session := Session} = Shared = todana_name_scopes:table(services),
+    Pid = spawn_waiting(),
+    [yes = todana_names:register_name({services, N}, Pid)
+     || N <- lists:seq(1, 50)],
+    ok = todana_groups:join(services, g, [Pid, Pid]),
+    Claim = todana_claims:new(
+        Shared, todana_scope_records:name_key(unknown), Pid, ?SILENT
+    ),
+    {ok, Basis} = todana_claim_basis:get(?TABLE, Session),
+    ok = todana_claim_watcher:begin_claim(Claim),
+    {written, _} = todana_claim_writes:write(
+        ?TABLE, Basis, [Claim], {register, m, none}
+    ),
+    with_gate({removals, "a test"}, read_only, fun() ->
+        ?assertEqual(
+            {error, unavailable}, todana_scope_records:fence(?TABLE, Session)
+        ),
+        ok = todana_claim_watcher:end_claim(Claim, unknown),
+        stop_process(Pid),
+        wait(fun() -> todana_names:which_names(services) =:= [unknown] end),
+        wait(fun() -> todana_groups:which_groups(services) =:= [] end)
+    end),
+    wait(fun() -> todana_names:which_names(services) =:= [] end).
+
+%% The process that looks at the disk must not set it otherwise.
+with_gate(Room, State, Test) ->
+    ok = sys:suspend(todana_disk),
+    try
+        ok = todana_group:room(Room),
+        wait(fun() -> todana_nif:durable_state() =:= State end),
+        Test()
+    after
+        ok = todana_group:room(ok),
+        wait(fun() -> todana_nif:durable_state() =:= open end),
+        ok = sys:resume(todana_disk)
+    end.
+
 %% It ends twice, and the second time before all are registered again.
 many_again() ->
     Pids = [spawn_waiting() || _ <- lists:seq(1, 300)],
@@ -439,6 +554,62 @@ not_again() ->
     ?assertEqual(undefined, todana_names:whereis_name({services, freed})),
     ?assertEqual([], todana_groups:get_members(services, left)),
     ?assertEqual({messages, []}, process_info(self(), messages)),
+    stop_process(Pid).
+
+%% The watcher hears that the name was unregistered before it hears that the
+%% process has it.
+released_first() ->
+    #{session := Session} = Shared = todana_name_scopes:table(services),
+    Claims = [
+        todana_claims:new(
+            Shared, todana_scope_records:name_key(Name), self(),
+            {silent, {again, m}}
+        )
+     || Name <- [a, b]
+    ],
+    {ok, Basis} = todana_claim_basis:get(?TABLE, Session),
+    [
+        begin
+            ok = todana_claim_watcher:begin_claim(Claim),
+            {written, _} = todana_claim_writes:write(
+                ?TABLE, Basis, [Claim], {register, m, none}
+            )
+        end
+     || Claim <- Claims
+    ],
+    ok = todana_names:unregister_name({services, a}),
+    [ok = todana_claim_watcher:end_claim(Claim, held) || Claim <- Claims],
+    settle(),
+    ?assertEqual(
+        [todana_scope_records:name_key(b)],
+        [Key || #{key := Key} <- todana_claim_watcher:on_loss(Session)]
+    ),
+    ok = todana_scope_records:end_session(?TABLE, Session),
+    %% Once it is registered again, all is.
+    ok = todana_names:unregister_name({services, b}),
+    ?assertEqual([], todana_names:which_names(services)),
+    %% A caller that ends then leaves nothing behind.
+    Pid = spawn_waiting(),
+    Now = todana_name_scopes:table(services),
+    Claim = todana_claims:new(
+        Now, todana_scope_records:name_key(c), Pid, ?SILENT
+    ),
+    Caller = spawn(fun() ->
+        ok = todana_claim_watcher:begin_claim(Claim),
+        ok = todana_claim_watcher:release(Pid, maps:get(ref, Claim)),
+        receive stop -> ok end
+    end),
+    Claimed = fun() ->
+        lists:any(
+            fun(Watcher) ->
+                is_map_key(Pid, element(3, sys:get_state(Watcher, infinity)))
+            end,
+            todana_claim_watcher:watchers()
+        )
+    end,
+    wait(Claimed),
+    stop_process(Caller),
+    wait(fun() -> not Claimed() end),
     stop_process(Pid).
 
 %% Members that have not joined again yet can leave.
@@ -755,8 +926,9 @@ settle() ->
     [
         wait(fun() ->
             State = sys:get_state(Watcher, infinity),
-            [ToFree, Worker | _] = lists:nthtail(4, tuple_to_list(State)),
-            {ToFree, Worker} =:= {[], none}
+            [ToFree, Worker, _, _, Resting] =
+                lists:nthtail(4, tuple_to_list(State)),
+            {ToFree, Worker, Resting} =:= {[], none, []}
         end)
      || Watcher <- todana_claim_watcher:watchers()
     ].

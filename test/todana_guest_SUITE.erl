@@ -40,6 +40,7 @@
     names_of_a_guest_that_ends_are_freed/1,
     a_guest_whose_seat_ends_keeps_its_names/1,
     a_registration_is_executed_once/1,
+    a_name_that_was_unregistered_is_not_registered_again/1,
     a_guest_receives_no_heartbeats/1,
     heartbeats_of_somebody_elses_aten_are_its_own/1
 ]).
@@ -91,6 +92,7 @@ all() ->
         names_of_a_guest_that_ends_are_freed,
         a_guest_whose_seat_ends_keeps_its_names,
         a_registration_is_executed_once,
+        a_name_that_was_unregistered_is_not_registered_again,
         a_guest_receives_no_heartbeats,
         heartbeats_of_somebody_elses_aten_are_its_own
     ].
@@ -840,8 +842,8 @@ a_guest_whose_seat_ends_keeps_its_names(Config) ->
     ?assertEqual({ok, Pid, Token}, names(Z, lookup_token, [{s, n}])),
     ?assertEqual([], changes(Z, Pid)).
 
-%% It is executed, and its name unregistered, before the seat that has the answer
-%% is lost.
+%% It is executed, and its name unregistered, before the seat that has the
+%% answer is lost.
 a_registration_is_executed_once(Config) ->
     [A | _] = Members = cluster([a, b, c], Config),
     Z = guest(z, A, []),
@@ -864,6 +866,35 @@ a_registration_is_executed_once(Config) ->
     end,
     ?assertEqual(error, names(Leader, lookup, [{s, n}])),
     ok = rpc(Follower, sys, resume, [Server]).
+
+%% Also if the node that has unregistered it does nothing more after that.
+a_name_that_was_unregistered_is_not_registered_again(Config) ->
+    [A | _] = cluster([a, b, c], Config),
+    [Y, Z] = [guest(L, A, []) || L <- [y, z]],
+    [ok = names(N, start_scope, [s, cluster]) || N <- [A, Y, Z]],
+    {_, {yes, _}} = rpc(Z, ?MODULE, owner, [freed, #{}]),
+    {Pid, {yes, _}} = rpc(Z, ?MODULE, owner, [kept, #{}]),
+    Table = 'todana_names.s',
+    Key = todana_scope_records:name_key(freed),
+    Seat = rpc(Y, todana_guest, seat, []),
+    await(fun() -> lists:member(Z, rpc(Seat, erlang, nodes, [])) end),
+    _ = rpc(Y, todana_claim_writes, remove, [Table, Key, any]),
+    ?assertEqual(error, names(A, lookup, [{s, freed}])),
+    #{session := Session} = rpc(Z, todana_name_scopes, table, [s]),
+    [Claim] = await_claims(Z, Session, 1),
+    ?assertMatch(#{pid := Pid}, Claim),
+    ok = rpc(A, todana_scope_records, end_session, [Table, Session]),
+    await(fun() -> names(A, which_names, [s]) =:= [kept] end),
+    await(fun() ->
+        #{session := Now} = rpc(Z, todana_name_scopes, table, [s]),
+        length(rpc(Z, todana_claim_watcher, on_loss, [Now])) =:= 1
+    end),
+    ?assertEqual([kept], names(A, which_names, [s])).
+
+await_claims(Node, Session, Count) ->
+    Claims = fun() -> rpc(Node, todana_claim_watcher, on_loss, [Session]) end,
+    await(fun() -> length(Claims()) =:= Count end),
+    Claims().
 
 %% Those of aten, by which members notice that another one is gone.
 a_guest_receives_no_heartbeats(Config) ->

@@ -18,7 +18,7 @@
 -export([begin_claim/1, end_claim/2, release/2]).
 -export([on_loss/1, is_held/2, forget/1, watchers/0, start_link/1]).
 %% Processes
--export([read_and_exit/2, free_and_exit/1]).
+-export([read_and_exit/2, free_and_exit/2]).
 -export([init/1, handle_continue/2]).
 -export([handle_call/3, handle_cast/2, handle_info/2]).
 
@@ -31,10 +31,12 @@
     ref := todana_scope_records:ref(),
     on_loss := todana_scope_records:on_loss()
 }.
-%% Whether the outcome is known: if not, the monitor of the caller.
--type stage() :: held | {begun, reference()}.
+%% Whether the outcome is known: if not, the monitor of the caller, and whether
+%% the name was unregistered already.
+-type stage() :: held | {begun | released, reference()}.
 %% Names that are to be freed, and whether their session has to be fenced.
 -type freed() :: {claim(), Fenced :: boolean()}.
+-type to_free() :: [{Scope :: atom(), [freed(), ...]}].
 
 -record(state, {
     %% My place in ?NAMES.
@@ -48,12 +50,15 @@
     },
     %% Monitors of callers.
     callers = #{} :: #{reference() => claim()},
-    to_free = [] :: [freed()],
+    %% In turn, so that no scope waits for another one.
+    to_free = [] :: to_free(),
     %% The worker, and what it frees.
-    worker = none :: none | {pid(), [freed()]},
+    worker = none :: none | {pid(), atom(), [freed()]},
     reader = none :: none | pid(),
     %% Registrations that were undone while it reads.
-    released = #{} :: #{todana_scope_records:ref() => []}
+    released = #{} :: #{todana_scope_records:ref() => []},
+    %% What could not be freed a moment ago.
+    resting = [] :: to_free()
 }).
 
 -define(NAMES,
@@ -61,8 +66,10 @@
      todana_claim_watcher_4, todana_claim_watcher_5, todana_claim_watcher_6,
      todana_claim_watcher_7, todana_claim_watcher_8}
 ).
-%% Names that are removed in one step.
+%% Names that are removed in one step, and their bytes there: other writes wait
+%% for it.
 -define(BATCH, 200).
+-define(BATCH_BYTES, (4 bsl 20)).
 %% After a failure.
 -define(PAUSE_MS, 200).
 -define(ATTEMPTS, 5).
@@ -77,19 +84,15 @@ begin_claim(#{pid := Pid} = Claim) ->
 end_claim(#{pid := Pid} = Claim, Outcome) ->
     inform(Pid, {end_claim, Outcome, Claim}).
 
--doc "The name of a claim was unregistered.".
+-doc """
+The name of a claim was unregistered. The node that has removed its records says
+so: it is connected to the process's node, also if that is a guest, and the one
+that has asked for it may have ended.
+""".
 -spec release(pid(), todana_scope_records:ref()) -> ok.
 release(Pid, Ref) when node(Pid) =:= node() ->
     inform(Pid, {release, Pid, Ref});
 release(Pid, Ref) ->
-    case todana_guest:seat() of
-        none -> release_remote(Pid, Ref);
-        %% It is connected to other guests.
-        Seat -> erpc:cast(Seat, ?MODULE, release, [Pid, Ref])
-    end.
-
--spec release_remote(pid(), todana_scope_records:ref()) -> ok.
-release_remote(Pid, Ref) ->
     lists:foreach(
         fun(Watcher) ->
             erlang:send(
@@ -228,19 +231,23 @@ handle_info({end_claim, Outcome, Claim}, State) ->
 handle_info({release, Pid, Ref}, #state{owners = Owners} = State) ->
     Noted = released(Ref, State),
     case Owners of
-        #{Pid := {_, #{Ref := {_, Claim}}}} ->
+        #{Pid := {_, #{Ref := {{begun, Monitor}, Claim}}}} ->
+            %% The caller says later that the process has the name.
+            {noreply, store({released, Monitor}, Claim, Noted)};
+        #{Pid := {_, #{Ref := {held, Claim}}}} ->
             {noreply, remove(Claim, Noted)};
         #{} ->
             {noreply, Noted}
     end;
-handle_info({'DOWN', _, process, Pid, {freed, Left}}, #state{
-    worker = {Pid, _}
+handle_info({'DOWN', _, process, Pid, Reason}, #state{
+    worker = {Pid, Scope, Batch}
 } = State) ->
-    {noreply, worked(Left, State)};
-handle_info({'DOWN', _, process, Pid, _}, #state{
-    worker = {Pid, Batch}
-} = State) ->
-    {noreply, worked(Batch, State)};
+    Left =
+        case Reason of
+            {freed, NotFreed} -> NotFreed;
+            _ -> Batch
+        end,
+    {noreply, worked(Scope, Left, State#state{worker = none})};
 handle_info({'DOWN', _, process, Pid, Reason}, #state{
     reader = Pid
 } = State) ->
@@ -254,8 +261,9 @@ handle_info({'DOWN', _, process, Pid, Reason}, #state{
     end;
 handle_info(read, State) ->
     {noreply, read(State)};
-handle_info(work, State) ->
-    {noreply, work(State)};
+handle_info(work, #state{to_free = ToFree, resting = Resting} = State) ->
+    All = lists:foldl(fun behind/2, ToFree, Resting),
+    {noreply, work(State#state{to_free = All, resting = []})};
 handle_info({'DOWN', Monitor, process, Pid, _}, #state{
     callers = Callers
 } = State) ->
@@ -280,7 +288,10 @@ begun(Caller, Claim, #state{callers = Callers} = State) ->
 
 -spec ended(held | not_held | unknown, claim(), #state{}) -> #state{}.
 ended(held, Claim, State) ->
-    hold(Claim, no_caller(Claim, State));
+    case find(Claim, State) of
+        {ok, {released, _}} -> remove(Claim, State);
+        _ -> hold(Claim, no_caller(Claim, State))
+    end;
 ended(not_held, Claim, State) ->
     remove(Claim, State);
 ended(unknown, #{ref := Ref} = Claim, State) ->
@@ -289,7 +300,7 @@ ended(unknown, #{ref := Ref} = Claim, State) ->
 -spec caller_ended(reference(), claim(), #state{}) -> #state{}.
 caller_ended(Monitor, Claim, #state{callers = Callers} = State) ->
     case find(Claim, State) of
-        {ok, {begun, Monitor}} -> ended(unknown, Claim, State);
+        {ok, {_, Monitor}} -> ended(unknown, Claim, State);
         _ -> State#state{callers = maps:remove(Monitor, Callers)}
     end.
 
@@ -359,7 +370,7 @@ remove(#{pid := Pid, ref := Ref} = Claim, State) ->
 -spec no_caller(claim(), #state{}) -> #state{}.
 no_caller(Claim, #state{callers = Callers} = State) ->
     case find(Claim, State) of
-        {ok, {begun, Monitor}} ->
+        {ok, {_, Monitor}} ->
             true = demonitor(Monitor, [flush]),
             State#state{callers = maps:remove(Monitor, Callers)};
         _ ->
@@ -381,53 +392,97 @@ owner_ended(Pid, #state{owners = Owners} = State) ->
     end.
 
 -spec free(freed(), #state{}) -> #state{}.
-free(Freed, #state{to_free = ToFree} = State) ->
-    State#state{to_free = [Freed | ToFree]}.
+free({#{scope := Scope}, _} = Freed, #state{to_free = ToFree} = State) ->
+    All =
+        case lists:keyfind(Scope, 1, ToFree) of
+            {Scope, Of} ->
+                lists:keyreplace(Scope, 1, ToFree, {Scope, [Freed | Of]});
+            false ->
+                ToFree ++ [{Scope, [Freed]}]
+        end,
+    State#state{to_free = All}.
+
+-spec behind({atom(), [freed()]}, to_free()) -> to_free().
+behind({_Scope, []}, ToFree) ->
+    ToFree;
+behind({Scope, Freed}, ToFree) ->
+    case lists:keytake(Scope, 1, ToFree) of
+        {value, {Scope, Of}, Others} -> Others ++ [{Scope, Of ++ Freed}];
+        false -> ToFree ++ [{Scope, Freed}]
+    end.
 
 -spec work(#state{}) -> #state{}.
-work(#state{worker = none, to_free = [_ | _] = ToFree} = State) ->
-    {Batch, Later} = some(?BATCH, ToFree, []),
-    {Pid, _} = spawn_monitor(?MODULE, free_and_exit, [Batch]),
-    State#state{worker = {Pid, Batch}, to_free = Later};
+work(#state{worker = none, to_free = [{Scope, Of} | Others]} = State) ->
+    {Batch, Later} = some(?BATCH, ?BATCH_BYTES, Of, []),
+    {Pid, _} = spawn_monitor(?MODULE, free_and_exit, [Scope, Batch]),
+    State#state{
+        worker = {Pid, Scope, Batch},
+        to_free = behind({Scope, Later}, Others)
+    };
 work(State) ->
     State.
 
--spec some(non_neg_integer(), [freed()], [freed()]) -> {[freed()], [freed()]}.
-some(Most, [Freed | ToFree], Some) when Most > 0 ->
-    some(Most - 1, ToFree, [Freed | Some]);
-some(_Most, ToFree, Some) ->
+%% One at least.
+-spec some(non_neg_integer(), integer(), [freed()], [freed()]) ->
+    {[freed()], [freed()]}.
+some(Most, Bytes, [{#{key := Key}, _} = Freed | ToFree], Some) when
+    Most > 0, Bytes > 0
+->
+    Left = Bytes - todana_scope_records:removal_bytes(Key),
+    some(Most - 1, Left, ToFree, [Freed | Some]);
+some(_Most, _Bytes, ToFree, Some) ->
     {Some, ToFree}.
 
--spec worked(Left :: [freed()], #state{}) -> #state{}.
-worked([], State) ->
-    work(State#state{worker = none});
-worked(Left, #state{to_free = ToFree} = State) ->
+%% After a failure, all of the scope waits, and what failed is the last of it.
+-spec worked(atom(), Left :: [freed()], #state{}) -> #state{}.
+worked(_Scope, [], State) ->
+    work(State);
+worked(Scope, Left, #state{to_free = ToFree, resting = Resting} = State) ->
     _ = erlang:send_after(?PAUSE_MS, self(), work),
-    State#state{worker = none, to_free = Left ++ ToFree}.
+    Of = [F || {S, All} <- ToFree, S =:= Scope, F <- All],
+    work(State#state{
+        to_free = lists:keydelete(Scope, 1, ToFree),
+        resting = behind({Scope, Of ++ Left}, Resting)
+    }).
 
--spec free_and_exit([freed()]) -> no_return().
-free_and_exit(Batch) -> exit({freed, free_now(Batch)}).
+-spec free_and_exit(atom(), [freed()]) -> no_return().
+free_and_exit(Scope, Batch) -> exit({freed, free_now(Scope, Batch)}).
 
 %% What could not be freed.
--spec free_now([freed()]) -> [freed()].
-free_now(Batch) ->
-    ByScope = maps:groups_from_list(fun({#{scope := S}, _}) -> S end, Batch),
-    lists:append([free_in(Scope, Of) || Scope := Of <- ByScope]).
+-spec free_now(atom(), [freed()]) -> [freed()].
+free_now(Scope, Freed) ->
+    {Unknown, Known} = lists:partition(fun({_, Fenced}) -> Fenced end, Freed),
+    %% While a disk is nearly full, removals are executed and fences are not.
+    free_now(Scope, [], Known) ++
+        free_now(Scope, [S || {#{ref := {S, _}}, _} <- Unknown], Unknown).
 
--spec free_in(atom(), [freed()]) -> [freed()].
-free_in(Scope, Freed) ->
+-spec free_now(atom(), [todana_scope_records:session()], [freed()]) ->
+    [freed()].
+free_now(_Scope, _Sessions, []) ->
+    [];
+free_now(Scope, Sessions, Freed) ->
     Table = todana_scope_records:table(Scope),
-    Sessions = lists:usort([S || {#{ref := {S, _}}, true} <- Freed]),
-    Fenced = [todana_scope_records:fence(Table, S) || S <- Sessions],
+    IsFenced = fun(S) -> todana_scope_records:fence(Table, S) =:= ok end,
     Registered = [{Key, Ref} || {#{key := Key, ref := Ref}, _} <- Freed],
     maybe
-        true ?= lists:all(fun(Result) -> Result =:= ok end, Fenced),
+        true ?= lists:all(IsFenced, lists:usort(Sessions)),
         ok ?= todana_scope_records:remove(Table, Registered),
         []
     else
         %% The table may have been removed, with all names.
-        {error, unavailable} -> [F || F <- Freed, is_there(Table)];
-        _ -> Freed
+        {error, unavailable} ->
+            [F || F <- Freed, is_there(Table), is_present(Scope, F)];
+        _ ->
+            Freed
+    end.
+
+%% A session that this node has no more has ended, or the leader ends it and
+%% removes its names.
+-spec is_present(atom(), freed()) -> boolean().
+is_present(Scope, {#{ref := {Session, _}}, _}) ->
+    case todana_name_scopes:table(Scope) of
+        #{session := Session} -> true;
+        _ -> false
     end.
 
 -spec is_there(atom()) -> boolean().

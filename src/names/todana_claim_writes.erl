@@ -7,7 +7,7 @@
 
 -export([write/4, remove/3, annotate/3]).
 %% Where the records are
--export([write_here/4]).
+-export([write_here/4, remove_here/4]).
 
 -export_type([request/0, owner/0]).
 
@@ -198,20 +198,30 @@ Frees a name, whichever process has it, or if this is its token. `no` if none
 has it. A guest reads and then writes, by two calls: one that is executed late
 changes only the registration that was read.
 """.
--spec remove(table(), key(), token() | any) -> owner() | no | failure().
+-spec remove(table(), key(), token() | any) -> ok | no | failure().
 remove(Table, Key, Token) ->
     todana_scope_records:change_latest(Table, Key, ?LATEST_MS, fun
         ({none, _State}) ->
             no;
-        ({ok, {_, Ref, _, _}, _} = Found) ->
+        ({ok, _Value, State} = Found) ->
             case todana_scope_records:token(Found) of
                 Is when Token =:= any; Token =:= Is ->
-                    Writes = todana_scope_records:removal(Key, Ref),
-                    {commit, [], Writes, owner(Found)};
+                    Arguments = [Key, State, owner(Found)],
+                    {at, ?MODULE, remove_here, Arguments, ok};
                 _Another ->
                     no
             end
     end).
+
+-doc "Removes the registration of a name that is in this state.".
+-spec remove_here(table(), key(), todana_commit:state(), {pid(), ref()}) ->
+    ok | conflict | failure().
+remove_here(Table, Key, State, {_Pid, Ref} = Owner) ->
+    Writes = todana_scope_records:removal(Key, Ref),
+    case todana_scope_records:commit(Table, [{Key, State}], Writes) of
+        ok -> release(Owner);
+        NotRemoved -> NotRemoved
+    end.
 
 -doc "Changes the metadata of a name. The same holds for it.".
 -spec annotate(table(), key(), term()) -> ok | error | failure().

@@ -61,10 +61,7 @@ unregister(#{table := Table}, Name, Token) ->
     Key = todana_scope_records:name_key(Name),
     Removed = todana_claim_writes:remove(Table, Key, Token),
     ok = todana_name_cache:forget({names, Table}, Name),
-    case Removed of
-        {Pid, Ref} when is_pid(Pid) -> todana_claim_watcher:release(Pid, Ref);
-        NotRemoved -> NotRemoved
-    end.
+    Removed.
 
 -doc "The process that has the name, perhaps by a copy.".
 -spec whereis(shared(), Name :: term()) -> pid() | undefined.

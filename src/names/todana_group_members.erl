@@ -17,9 +17,12 @@
 %% Of a group with more members no copy is made.
 -define(COPIED_MAX, 10_000).
 
--doc "Adds processes of this node to a group, all in one step.".
+-doc """
+Adds processes of this node to a group, all in one step. It is refused if they
+could not leave in one.
+""".
 -spec join(shared(), Group :: term(), [pid(), ...]) -> ok | failure().
-join(#{table := Table, session := Session} = Shared, Group, Pids) ->
+join(#{session := Session} = Shared, Group, Pids) ->
     Claims = [
         todana_claims:new(
             Shared,
@@ -30,6 +33,15 @@ join(#{table := Table, session := Session} = Shared, Group, Pids) ->
         )
      || Pid <- Pids
     ],
+    case todana_scope_records:fits_step([Key || #{key := Key} <- Claims]) of
+        true -> submit(Shared, Group, Claims);
+        false -> {error, too_large}
+    end.
+
+-spec submit(
+    shared(), Group :: term(), [todana_claim_watcher:claim(), ...]
+) -> ok | failure().
+submit(#{table := Table} = Shared, Group, Claims) ->
     Written = todana_claims:submit(Shared, Claims, join),
     ok = todana_name_cache:forget({groups, Table}, Group),
     case Written of

@@ -29,7 +29,9 @@ cluster does not hear for ten seconds. If it comes back, they join again.
 
 -doc """
 Adds one process of this node to a group, or several, up to 2,000, all in one
-step. A process can join several times, and is then a member as often.
+step. If the group's term has more than 2,000 bytes, these are fewer: 4 MiB
+divided by its length, about. A process can join several times, and is then a
+member as often.
 """.
 -spec join(todana_names:scope(), group(), pid() | [pid()]) ->
     ok | todana_names:failure().

@@ -36,6 +36,7 @@
 -export([forget_session/2]).
 -export([generation/0, era/2]).
 -export([change/3, change_latest/4, removal/2, writes/3, remove/2, check/2]).
+-export([commit/3, removal_bytes/1, fits_step/1]).
 -export([sessions/1, some_owned/2, fold_owned/4, fold_names/3, fold_keys/4]).
 -export([find_keys/5, groups/2, count/1]).
 -export([keys_page/4, next_group/2]).
@@ -75,8 +76,11 @@
 
 -define(PREFIX, "todana_names.").
 -define(PAGE, 500).
-%% Registrations that are removed in one step, for which other writes wait.
+%% Registrations that are removed in one step, for which other writes wait. With
+%% the longest keys, they are within ?STEP_BYTES.
 -define(STEP, 50).
+%% Of the keys and values in a step of the log (`native/nif/src/submit.rs').
+-define(STEP_BYTES, (16 bsl 20)).
 %% How long a guest waits for a seat.
 -define(SEAT_MS, 1_000).
 %% A token has 63 bits for decades: the others are seconds. An era may have more
@@ -355,12 +359,15 @@ change(Table, Key, Decide) ->
 
 -doc """
 The same by the newest record, also if another node has written it a moment ago.
-That is found out within this time.
+That is found out within this time. Or a function makes the writes, where the
+records are: `at/4`.
 """.
 -spec change_latest(table(), key(), pos_integer(), Decide) ->
     Decided | failure() when
     Decide :: fun((found(dynamic())) ->
-        {commit, [check()], [todana_commit:write()], Decided} | Decided).
+        {commit, [check()], [todana_commit:write()], Decided}
+        | {at, module(), atom(), [term()], Decided}
+        | Decided).
 change_latest(Table, Key, TimeoutMs, Decide) ->
     Read = fun() -> find(Table, Key, linear, TimeoutMs) end,
     DeadlineMs = now_ms() + todana_durable:timeout_ms(),
@@ -375,23 +382,28 @@ change(Table, Key, Read, Decide, DeadlineMs, Attempt) ->
         {error, _} = Failure ->
             Failure;
         Found ->
-            State = element(tuple_size(Found), Found),
-            case Decide(Found) of
-                {commit, Checks, Writes, Decided} ->
-                    All = [{Key, State} | Checks],
-                    case commit(Table, All, Writes) of
-                        ok ->
-                            Decided;
-                        conflict ->
-                            again(Table, Key, Read, Decide, DeadlineMs,
-                                  Attempt);
-                        Failure ->
-                            Failure
-                    end;
-                Decided ->
+            case made(Table, Key, Found, Decide(Found)) of
+                {ok, Decided} ->
+                    Decided;
+                {conflict, _} ->
+                    again(Table, Key, Read, Decide, DeadlineMs, Attempt);
+                {{error, _} = Failure, _} ->
+                    Failure;
+                {decided, Decided} ->
                     Decided
             end
     end.
+
+%% What became of the writes, if it was decided to make some.
+-spec made(table(), key(), found(dynamic()), term()) ->
+    {ok | conflict | failure() | decided, dynamic()}.
+made(Table, Key, Found, {commit, Checks, Writes, Decided}) ->
+    State = element(tuple_size(Found), Found),
+    {commit(Table, [{Key, State} | Checks], Writes), Decided};
+made(Table, _Key, _Found, {at, Module, Function, Arguments, Decided}) ->
+    {at(Table, Module, Function, Arguments), Decided};
+made(_Table, _Key, _Found, Decided) ->
+    {decided, Decided}.
 
 -spec again(
     table(), key(), fun(() -> found(dynamic()) | failure()),
@@ -414,6 +426,16 @@ check(Session, Found) ->
 -doc "The removal of what a registration has written.".
 -spec removal(key(), ref()) -> [todana_commit:write()].
 removal(Key, {Session, _Number}) -> [{Key}, {owned_key(Session, Key)}].
+
+-doc "Bytes of a step that removes it: each key is checked and removed.".
+-spec removal_bytes(key()) -> pos_integer().
+removal_bytes(Key) ->
+    2 * (byte_size(Key) + byte_size(owned_key(<<0:64>>, Key))).
+
+-doc "Whether one step can remove the registrations of all these keys.".
+-spec fits_step([key()]) -> boolean().
+fits_step(Keys) ->
+    lists:sum([removal_bytes(Key) || Key <- Keys]) =< ?STEP_BYTES.
 
 -doc "The records of a registration.".
 -spec writes(key(), tuple(), on_loss()) -> [todana_commit:write()].
@@ -535,6 +557,7 @@ bytes_of(Table, Key) ->
 -spec record(binary(), term()) -> todana_commit:write().
 record(Key, Value) -> {Key, term_to_binary(Value), 0, never}.
 
+-doc "Makes writes in one step, if the checked records are unchanged.".
 -spec commit(table(), [check()], [todana_commit:write()]) ->
     ok | conflict | failure().
 commit(Table, Checks, Writes) ->
