@@ -10,10 +10,11 @@
     a_slow_subscriber_loses_events_and_others_do_not/1,
     a_subscriber_gets_no_event_of_before/1,
     many_guests_monitor_a_group/1,
+    subscriptions_outlive_their_keeper/1,
     a_guest_that_looks_nothing_up_gets_no_events/1
 ]).
 %% Called in the guests
--export([named/1]).
+-export([named/1, without_keeper/1]).
 
 -import(todana_peers, [guest/3, kill/1, rpc/4, await/1, cluster/2]).
 
@@ -24,6 +25,7 @@ all() ->
         a_slow_subscriber_loses_events_and_others_do_not,
         a_subscriber_gets_no_event_of_before,
         many_guests_monitor_a_group,
+        subscriptions_outlive_their_keeper,
         a_guest_that_looks_nothing_up_gets_no_events
     ].
 
@@ -106,6 +108,26 @@ many_guests_monitor_a_group(Config) ->
     ],
     ?assertEqual(12, length([Pid || {_, {Pid, []}} <- Seen])).
 
+%% Events of a guest need a process there, which is killed. One subscriber takes
+%% its events before the next such process has begun, and one unsubscribes.
+subscriptions_outlive_their_keeper(Config) ->
+    {A, [Y]} = opened([y], Config),
+    [ok = rpc(N, todana_names, start_scope, [s, cluster]) || N <- [A, Y]],
+    Subscriber = subscriber(Y, #{}),
+    {Monitor, []} = rpc(Y, todana_keepers, collected, [s, room]),
+    {Member, _} = rpc(A, todana_keepers, collected, [s, other]),
+    {Other, {ok, Ref}} = rpc(Y, todana_keepers, subscribed, [t, #{}]),
+    ?assertEqual(
+        {[{lost, 1}], ok}, rpc(Y, ?MODULE, without_keeper, [Ref])
+    ),
+    await(fun() -> [{lost, 1}] =:= ask(Y, Subscriber, all) end),
+    ok = todana(A, put, [t, a, 1]),
+    await(fun() -> [lost, put] =:= kinds(Y, Subscriber) end),
+    ok = rpc(A, todana_groups, join, [s, room, Member]),
+    await(fun() -> [join] =:= kinds(Y, Monitor) end),
+    ?assertEqual([], ask(Y, Other, all)),
+    ?assertError(badarg, todana(Y, events, [Ref])).
+
 %% Its copies end with the subscription, and are not used in the next one.
 a_guest_that_looks_nothing_up_gets_no_events(Config) ->
     [A | _] = cluster([a], Config),
@@ -155,3 +177,15 @@ named(Name) ->
     todana_keepers:begun(fun() ->
         todana_names:register_name({s, Name}, self())
     end).
+
+%% What a subscription is while the supervisor has not noticed yet that its
+%% keeper was killed.
+without_keeper(Ref) ->
+    ok = sys:suspend(todana_sup),
+    Keeper = whereis(todana_away_events),
+    Monitor = monitor(process, Keeper),
+    true = exit(Keeper, kill),
+    receive {'DOWN', Monitor, process, _, killed} -> ok end,
+    Result = {todana:events(Ref), todana:unsubscribe(Ref)},
+    ok = sys:resume(todana_sup),
+    Result.
