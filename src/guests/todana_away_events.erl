@@ -14,7 +14,7 @@
 -moduledoc false.
 -behaviour(gen_server).
 
--export([new/0, start_link/0, subscribe/3, events/1, unsubscribe/1]).
+-export([new/0, start_link/0, subscribe/4, events/1, unsubscribe/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 %% A process
 -export([begin_and_exit/4]).
@@ -56,19 +56,19 @@ new() ->
 start_link() ->
     gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
 
--doc "Subscribes the calling process by a function of the module at the seat.".
--spec subscribe(module(), atom(), map()) -> dynamic().
-subscribe(Module, Name, Options) ->
+-doc "Subscribes a process by a function of the module at the seat.".
+-spec subscribe(module(), atom(), map(), Subscriber :: pid()) -> dynamic().
+subscribe(Module, Name, Options, Subscriber) ->
     Ref = make_ref(),
     How = {Module, Name, Options},
     case call({count, Name}) of
         {_Keeper, Count} when Count >= ?SUBSCRIPTIONS_MAX ->
             {error, too_many_subscriptions};
         {Keeper, _Count} ->
-            case begin_one(How, Ref, self(), Keeper) of
+            case begin_one(How, Ref, Subscriber, Keeper) of
                 {ok, Source} ->
-                    Made = {subscribed, Keeper, Ref, self(), How, Source},
-                    case call(Made) of
+                    Made = {Ref, Subscriber, How, Source},
+                    case call({subscribed, Keeper, Made}) of
                         ok -> {ok, Ref};
                         down -> {badarg, 1, not_running}
                     end;
@@ -171,9 +171,10 @@ kept({Ref, Subscriber, How}, State) ->
 
 -spec handle_call(term(), gen_server:from(), #state{}) ->
     {reply, term(), #state{}}.
-handle_call({subscribed, Keeper, Ref, Subscriber, How, Source}, _From, State)
-    when Keeper =:= self()
+handle_call({subscribed, Keeper, Made}, _From, State) when
+    Keeper =:= self()
 ->
+    {Ref, Subscriber, How, Source} = Made,
     Subscription = #{
         subscriber => Subscriber, monitor => monitor(process, Subscriber),
         how => How, source => {Source, monitor(process, Source)},
@@ -182,7 +183,7 @@ handle_call({subscribed, Keeper, Ref, Subscriber, How, Source}, _From, State)
     true = ets:insert(?MODULE, {Ref, Subscriber, How}),
     {reply, ok, put_one(Ref, Subscription, State)};
 %% The source has forgotten it with the process before this one.
-handle_call({subscribed, _Keeper, _, _, _, _}, _From, State) ->
+handle_call({subscribed, _Keeper, _Made}, _From, State) ->
     {reply, down, State};
 handle_call({count, Name}, _From, #state{subscriptions = All} = State) ->
     Same = [Ref || Ref := #{how := {_, N, _}} <- All, N =:= Name],
