@@ -110,6 +110,7 @@ durable(Options) ->
 %% A node without a log of its own has its link to those that have it.
 -spec guest(todana_config:options()) -> [supervisor:child_spec()].
 guest(#{no_replica := yes}) ->
+    ok = todana_away_events:new(),
     [
         #{id => Name, start => {Name, start_link, []}}
      || Name <- [

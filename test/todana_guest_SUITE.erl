@@ -803,7 +803,10 @@ names_without_a_seat_are_not_waited_for(Config) ->
     %% A write would wait for so long, and the test does not.
     ok = rpc(Z, todana_durable, configure, [#{write_timeout_ms => 600_000}]),
     ?assertEqual(
-        [undefined, {error, unavailable}, {error, unavailable}, unavailable],
+        [
+            undefined, {error, unavailable}, {error, unavailable}, unavailable,
+            {error, unavailable}, {error, unavailable}
+        ],
         rpc(Z, ?MODULE, look_up, [])
     ).
 
@@ -1088,7 +1091,9 @@ look_up() ->
         todana_groups:get_members(s, g),
         case todana_names:register_name_token({s, n}, self()) of
             {error, Reason} -> Reason
-        end
+        end,
+        todana_names:await_name({s, n}, 100),
+        todana_names:await_name({s, n}, 0)
     ].
 
 %% How often a process that does this asks the seat, for each step. In the

@@ -10,10 +10,15 @@
     a_slow_subscriber_loses_events_and_others_do_not/1,
     a_subscriber_gets_no_event_of_before/1,
     many_guests_monitor_a_group/1,
+    subscriptions_outlive_their_keeper/1,
+    changes_are_reported_while_a_guest_subscribes/1,
+    a_guest_without_a_seat_subscribes_once_at_a_time/1,
     a_guest_that_looks_nothing_up_gets_no_events/1
 ]).
 %% Called in the guests
--export([named/1]).
+-export([named/1, without_keeper/1, waiting/2, stall/1, waits/1]).
+-export([monitors_of_nobody/0, waits_while_suspended/0]).
+-export([attempts/1]).
 
 -import(todana_peers, [guest/3, kill/1, rpc/4, await/1, cluster/2]).
 
@@ -24,6 +29,9 @@ all() ->
         a_slow_subscriber_loses_events_and_others_do_not,
         a_subscriber_gets_no_event_of_before,
         many_guests_monitor_a_group,
+        subscriptions_outlive_their_keeper,
+        changes_are_reported_while_a_guest_subscribes,
+        a_guest_without_a_seat_subscribes_once_at_a_time,
         a_guest_that_looks_nothing_up_gets_no_events
     ].
 
@@ -106,6 +114,81 @@ many_guests_monitor_a_group(Config) ->
     ],
     ?assertEqual(12, length([Pid || {_, {Pid, []}} <- Seen])).
 
+%% Events of a guest need a process there, which is killed. One subscriber takes
+%% its events before the next such process has begun, and one unsubscribes.
+subscriptions_outlive_their_keeper(Config) ->
+    {A, [Y]} = opened([y], Config),
+    [ok = rpc(N, todana_names, start_scope, [s, cluster]) || N <- [A, Y]],
+    Subscriber = subscriber(Y, #{}),
+    {Monitor, []} = rpc(Y, todana_keepers, collected, [s, room]),
+    {Member, _} = rpc(A, todana_keepers, collected, [s, other]),
+    {Other, {ok, Ref}} = rpc(Y, todana_keepers, subscribed, [t, #{}]),
+    ?assertEqual(
+        {[{lost, 1}], ok}, rpc(Y, ?MODULE, without_keeper, [Ref])
+    ),
+    await(fun() -> [{lost, 1}] =:= ask(Y, Subscriber, all) end),
+    ok = todana(A, put, [t, a, 1]),
+    await(fun() -> [lost, put] =:= kinds(Y, Subscriber) end),
+    ok = rpc(A, todana_groups, join, [s, room, Member]),
+    await(fun() -> [join] =:= kinds(Y, Monitor) end),
+    ?assertEqual([], ask(Y, Other, all)),
+    ?assertError(badarg, todana(Y, events, [Ref])).
+
+%% A seat does not answer who wants the names of a scope. All else goes on, and
+%% so do those that wait, when it answers.
+changes_are_reported_while_a_guest_subscribes(Config) ->
+    [A | _] = cluster([a], Config),
+    Y = guest(y, A, [{write_timeout_ms, '600000'}]),
+    [
+        ok = rpc(N, todana_names, start_scope, [Scope, cluster])
+     || N <- [A, Y], Scope <- [s, r]
+    ],
+    {Monitor, []} = rpc(Y, todana_keepers, collected, [r, room]),
+    {Member, _} = rpc(A, todana_keepers, collected, [s, other]),
+    ok = rpc(A, ?MODULE, stall, ['todana_names.s']),
+    Waiting = [
+        rpc(Y, ?MODULE, waiting, [{s, n}, TimeoutMs])
+     || TimeoutMs <- [infinity, 600_000, infinity]
+    ],
+    await(fun() -> rpc(A, ?MODULE, waits, ['todana_names.s']) end),
+    ok = rpc(A, todana_groups, join, [r, room, Member]),
+    await(fun() -> [join] =:= kinds(Y, Monitor) end),
+    {error, _} = rpc(Y, todana_names, await_name, [{s, n}, 100]),
+    {Other, []} = rpc(Y, todana_keepers, collected, [s, room]),
+    ok = rpc(A, todana_groups, join, [s, room, Member]),
+    await(fun() -> [join] =:= kinds(Y, Other) end),
+    ?assertEqual([[], [], []], [results(Y, Pid) || Pid <- Waiting]),
+    %% One that waits ends, and nothing is left of it.
+    [First | Others] = Waiting,
+    true = rpc(Y, erlang, exit, [First, kill]),
+    ok = rpc(A, persistent_term, put, [stalled, false]),
+    {Named, yes} = rpc(A, ?MODULE, named, [n]),
+    [
+        await(fun() -> results(Y, Pid) =:= [{result, {ok, Named}}] end)
+     || Pid <- Others
+    ],
+    await(fun() -> rpc(Y, ?MODULE, monitors_of_nobody, []) =:= [] end).
+
+%% However many ask meanwhile. When there is a seat, the monitor goes on.
+a_guest_without_a_seat_subscribes_once_at_a_time(Config) ->
+    [A | _] = cluster([a], Config),
+    Y = guest(y, A, [{write_timeout_ms, '100'}]),
+    [ok = rpc(N, todana_names, start_scope, [s, cluster]) || N <- [A, Y]],
+    {Monitor, []} = rpc(Y, todana_keepers, collected, [s, room]),
+    ok = kill(A),
+    await(fun() -> rpc(Y, todana_guest, seat, []) =:= none end),
+    ?assertEqual(
+        [{error, unavailable}], lists:usort(rpc(Y, ?MODULE, attempts, [8]))
+    ),
+    %% A time, or the result of an attempt.
+    ?assert(rpc(Y, ?MODULE, waits_while_suspended, []) =< 1),
+    A = todana_peers:node(a, [], Config),
+    await(fun() -> todana_peers:is_open(A) end),
+    ok = rpc(A, todana_names, start_scope, [s, cluster]),
+    {Member, _} = rpc(A, todana_keepers, collected, [s, other]),
+    await(fun() -> rpc(A, todana_groups, join, [s, room, Member]) =:= ok end),
+    await(fun() -> [join] =:= kinds(Y, Monitor) end).
+
 %% Its copies end with the subscription, and are not used in the next one.
 a_guest_that_looks_nothing_up_gets_no_events(Config) ->
     [A | _] = cluster([a], Config),
@@ -155,3 +238,75 @@ named(Name) ->
     todana_keepers:begun(fun() ->
         todana_names:register_name({s, Name}, self())
     end).
+
+%% What a subscription is while the supervisor has not noticed yet that its
+%% keeper was killed.
+without_keeper(Ref) ->
+    ok = sys:suspend(todana_sup),
+    Keeper = whereis(todana_away_events),
+    Monitor = monitor(process, Keeper),
+    true = exit(Keeper, kill),
+    receive {'DOWN', Monitor, process, _, killed} -> ok end,
+    Result = {todana:events(Ref), todana:unsubscribe(Ref)},
+    ok = sys:resume(todana_sup),
+    Result.
+
+%% A process that waits for a name, and keeps the result.
+waiting(Name, TimeoutMs) ->
+    spawn(fun() ->
+        _ = put(result, todana_names:await_name(Name, TimeoutMs)),
+        receive stop -> ok end
+    end).
+
+results(Node, Pid) ->
+    {dictionary, Kept} = rpc(Node, erlang, process_info, [Pid, dictionary]),
+    [Result || {result, _} = Result <- Kept].
+
+attempts(Count) ->
+    [todana_groups:monitor(s, other) || _ <- lists:seq(1, Count)].
+
+%% Messages that come to the process that monitors in the time of some pauses.
+waits_while_suspended() ->
+    ok = sys:suspend(todana_scope_monitor),
+    timer:sleep(1_000),
+    {message_queue_len, Count} = process_info(
+        whereis(todana_scope_monitor), message_queue_len
+    ),
+    ok = sys:resume(todana_scope_monitor),
+    Count.
+
+%% The references of the process that monitors, of processes that have ended.
+monitors_of_nobody() ->
+    {monitors, Monitors} = process_info(
+        whereis(todana_scope_monitor), monitors
+    ),
+    [Pid || {process, Pid} <- Monitors, not is_process_alive(Pid)].
+
+%% In place of the source of the names of a table: guests that ask it wait as
+%% long as `stalled' says. Before they give up, they ask the next one.
+stall(Table) ->
+    ok = persistent_term:put(stalled, true),
+    stall_next(source(Table)).
+
+stall_next(How) ->
+    Pid = spawn(fun() -> stalled(How) end),
+    true = ets:insert(todana_event_source, {How, Pid}),
+    ok.
+
+stalled(How) ->
+    receive {add, _From, _Guest} -> ok end,
+    ok = persistent_term:put(asked, true),
+    timer:sleep(500),
+    case persistent_term:get(stalled) of
+        true -> stall_next(How);
+        false -> ets:delete_object(todana_event_source, {How, self()})
+    end.
+
+%% Whether somebody has asked it.
+waits(Table) ->
+    [{_, _}] = ets:lookup(todana_event_source, source(Table)),
+    persistent_term:get(asked, false).
+
+source(Table) ->
+    Options = #{prefix => todana_scope_records:prefix(names)},
+    {todana_subscription, Table, Options}.

@@ -5,7 +5,7 @@
 -module(todana_subscription).
 -moduledoc false.
 
--export([subscribe/2, events/1, unsubscribe/1]).
+-export([subscribe/2, subscribe_at_seat/3, events/1, unsubscribe/1]).
 
 -define(ENCODED, 1).
 
@@ -20,7 +20,7 @@ subscribe(Table, Options) ->
             case is_away(Table) orelse filter(Table, Wanted) of
                 true ->
                     Name = todana_away:name(Table),
-                    todana_away_events:subscribe(?MODULE, Name, Options);
+                    at_seat(Name, Options, self());
                 {badarg, _, _} = Misuse ->
                     Misuse;
                 Filter ->
@@ -29,6 +29,22 @@ subscribe(Table, Options) ->
         {error, Cause} ->
             {badarg, 2, Cause}
     end.
+
+-doc """
+Subscribes another process of this guest to a durable table: the caller waits
+for the seat.
+""".
+-spec subscribe_at_seat(todana:table(), map(), Subscriber :: pid()) ->
+    dynamic().
+subscribe_at_seat(Table, Options, Subscriber) ->
+    case todana_away:name(Table) of
+        {badarg, _, _} = Misuse -> Misuse;
+        Name -> at_seat(Name, Options, Subscriber)
+    end.
+
+-spec at_seat(atom(), map(), pid()) -> dynamic().
+at_seat(Name, Options, Subscriber) ->
+    todana_away_events:subscribe(?MODULE, Name, Options, Subscriber).
 
 %% Whether a member has the records, and this guest has none.
 -spec is_away(todana:table()) -> boolean().

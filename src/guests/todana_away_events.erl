@@ -8,15 +8,16 @@
 %% Events are as exact as on a member: a call of events/1 returns those of all
 %% changes that the seat had applied before. If the seat is lost, this process
 %% subscribes at the next one, and the subscriber gets {lost, 1} in place of the
-%% events that nobody knows.
+%% events that nobody knows. So it is if this process ends: the next one finds
+%% the subscriptions in an ETS table, and their sources have forgotten them.
 -module(todana_away_events).
 -moduledoc false.
 -behaviour(gen_server).
 
--export([start_link/0, subscribe/3, events/1, unsubscribe/1]).
+-export([new/0, start_link/0, subscribe/4, events/1, unsubscribe/1]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 %% A process
--export([begin_and_exit/3]).
+-export([begin_and_exit/4]).
 
 -record(state, {
     subscriptions = #{} :: #{reference() => subscription()},
@@ -42,28 +43,40 @@
 %% Subscriptions of this guest to a table, as on a member.
 -define(SUBSCRIPTIONS_MAX, 32).
 
+-doc """
+Where this process finds the subscriptions of the one before it. The table
+belongs to the caller.
+""".
+-spec new() -> ok.
+new() ->
+    _ = ets:new(?MODULE, [named_table, public]),
+    ok.
+
 -spec start_link() -> gen_server:start_ret().
 start_link() ->
     gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
 
--doc "Subscribes the calling process by a function of the module at the seat.".
--spec subscribe(module(), atom(), map()) -> dynamic().
-subscribe(Module, Name, Options) ->
+-doc "Subscribes a process by a function of the module at the seat.".
+-spec subscribe(module(), atom(), map(), Subscriber :: pid()) -> dynamic().
+subscribe(Module, Name, Options, Subscriber) ->
     Ref = make_ref(),
     How = {Module, Name, Options},
     case call({count, Name}) of
-        Count when is_integer(Count), Count >= ?SUBSCRIPTIONS_MAX ->
+        {_Keeper, Count} when Count >= ?SUBSCRIPTIONS_MAX ->
             {error, too_many_subscriptions};
-        _ ->
-            case begin_one(How, Ref, self()) of
+        {Keeper, _Count} ->
+            case begin_one(How, Ref, Subscriber, Keeper) of
                 {ok, Source} ->
-                    case call({subscribed, Ref, self(), How, Source}) of
+                    Made = {Ref, Subscriber, How, Source},
+                    case call({subscribed, Keeper, Made}) of
                         ok -> {ok, Ref};
-                        none -> {badarg, 1, not_running}
+                        down -> {badarg, 1, not_running}
                     end;
                 Failure ->
                     Failure
-            end
+            end;
+        down ->
+            {badarg, 1, not_running}
     end.
 
 -doc "The events that wait; `none` if this is no subscription of a guest.".
@@ -85,44 +98,96 @@ events(Ref) ->
         lost -> [{lost, 1}];
         %% Nobody knows what changes now.
         waits -> [{lost, 1}];
+        down ->
+            case is_kept(Ref) of
+                true -> [{lost, 1}];
+                false -> none
+            end;
         none -> none
+    end.
+
+%% The table ends with the application.
+-spec is_kept(term()) -> boolean().
+is_kept(Ref) ->
+    try
+        ets:member(?MODULE, Ref)
+    catch
+        error:badarg -> false
     end.
 
 -doc "`none` if this is no subscription of a guest.".
 -spec unsubscribe(term()) -> ok | none.
-unsubscribe(Ref) -> call({unsubscribe, Ref}).
+unsubscribe(Ref) ->
+    case call({unsubscribe, Ref}) of
+        down ->
+            case forget(Ref) of
+                %% The next process may have found it before.
+                [_] ->
+                    _ = call({unsubscribe, Ref}),
+                    ok;
+                [] ->
+                    none
+            end;
+        Result ->
+            Result
+    end.
 
+-spec forget(term()) -> [tuple()].
+forget(Ref) ->
+    try
+        ets:take(?MODULE, Ref)
+    catch
+        error:badarg -> []
+    end.
+
+%% `down' if the process is being restarted, or the application stops.
 -spec call(term()) -> dynamic().
 call(Request) ->
     try
         gen_server:call(?MODULE, Request, infinity)
     catch
-        exit:_ -> none
+        exit:_ -> down
     end.
 
--spec begin_one(how(), reference(), pid()) -> dynamic().
-begin_one({Module, Name, Options}, Ref, Subscriber) ->
-    Arguments = [Name, Module, Options, {Ref, Subscriber, whereis(?MODULE)}],
+-spec begin_one(how(), reference(), pid(), Keeper :: pid()) -> dynamic().
+begin_one({Module, Name, Options}, Ref, Subscriber, Keeper) ->
+    Arguments = [Name, Module, Options, {Ref, Subscriber, Keeper}],
     todana_away:ask(todana_event_source, subscribe, Name, Arguments).
 
 -spec init([]) -> {ok, #state{}}.
 init([]) ->
     %% A full connection must not suspend this process.
     process_flag(async_dist, true),
-    {ok, #state{}}.
+    {ok, lists:foldl(fun kept/2, #state{}, ets:tab2list(?MODULE))}.
+
+%% The seat has forgotten it with the process before this one.
+-spec kept({reference(), pid(), how()}, #state{}) -> #state{}.
+kept({Ref, Subscriber, How}, State) ->
+    self() ! {again, Ref},
+    put_one(Ref, #{
+        subscriber => Subscriber, monitor => monitor(process, Subscriber),
+        how => How, source => none, is_lost => false
+    }, State).
 
 -spec handle_call(term(), gen_server:from(), #state{}) ->
     {reply, term(), #state{}}.
-handle_call({subscribed, Ref, Subscriber, How, Source}, _From, State) ->
+handle_call({subscribed, Keeper, Made}, _From, State) when
+    Keeper =:= self()
+->
+    {Ref, Subscriber, How, Source} = Made,
     Subscription = #{
         subscriber => Subscriber, monitor => monitor(process, Subscriber),
         how => How, source => {Source, monitor(process, Source)},
         is_lost => false
     },
+    true = ets:insert(?MODULE, {Ref, Subscriber, How}),
     {reply, ok, put_one(Ref, Subscription, State)};
+%% The source has forgotten it with the process before this one.
+handle_call({subscribed, _Keeper, _Made}, _From, State) ->
+    {reply, down, State};
 handle_call({count, Name}, _From, #state{subscriptions = All} = State) ->
     Same = [Ref || Ref := #{how := {_, N, _}} <- All, N =:= Name],
-    {reply, length(Same), State};
+    {reply, {self(), length(Same)}, State};
 handle_call({source, Ref}, _From, #state{subscriptions = All} = State) ->
     case All of
         #{Ref := #{is_lost := true} = Subscription} ->
@@ -213,15 +278,15 @@ again(Ref, #{how := How, subscriber := Subscriber}, State) ->
             later(Ref, State);
         _ ->
             {_, Monitor} = spawn_monitor(
-                ?MODULE, begin_and_exit, [How, Ref, Subscriber]
+                ?MODULE, begin_and_exit, [How, Ref, Subscriber, self()]
             ),
             State#state{asking = (State#state.asking)#{Monitor => Ref}}
     end.
 
 -doc false.
--spec begin_and_exit(how(), reference(), pid()) -> no_return().
-begin_and_exit(How, Ref, Subscriber) ->
-    exit({begun, begin_one(How, Ref, Subscriber)}).
+-spec begin_and_exit(how(), reference(), pid(), pid()) -> no_return().
+begin_and_exit(How, Ref, Subscriber, Keeper) ->
+    exit({begun, begin_one(How, Ref, Subscriber, Keeper)}).
 
 -spec later(reference(), #state{}) -> #state{}.
 later(Ref, State) ->
@@ -259,6 +324,7 @@ put_one(Ref, Subscription, #state{subscriptions = All} = State) ->
 -spec end_one(reference(), subscription(), #state{}) -> #state{}.
 end_one(Ref, #{monitor := Monitor} = Subscription, State) ->
     true = demonitor(Monitor, [flush]),
+    true = ets:delete(?MODULE, Ref),
     _ = case Subscription of
         #{source := {Pid, OfSource}} ->
             true = demonitor(OfSource, [flush]),

@@ -121,15 +121,18 @@ await(Shared, Name, TimeoutMs) ->
             infinity -> infinity;
             _ -> now_ms() + TimeoutMs
         end,
-    Key = todana_scope_records:name_key(Name),
-    case todana_scope_monitor:watch(Shared, {name, Key}) of
+    What = {name, todana_scope_records:name_key(Name)},
+    case todana_scope_monitor:watch(Shared, What, TimeoutMs) of
         {ok, Ref, []} ->
             Result = await_change(Shared, Name, Ref, DeadlineMs),
-            _ = todana_scope_monitor:unwatch(Shared, Ref),
-            %% It may have ended meanwhile.
-            true = demonitor(Ref, [flush]),
+            ok = todana_scope_monitor:leave(Shared, What, Ref),
             Result;
-        Failure ->
+        {error, timeout} ->
+            case found(Shared, Name, 0) of
+                none -> {error, timeout};
+                Result -> Result
+            end;
+        {error, unavailable} = Failure ->
             Failure
     end.
 
@@ -137,19 +140,26 @@ await(Shared, Name, TimeoutMs) ->
     {ok, pid()} | {error, timeout | unavailable}.
 await_change(Shared, Name, Ref, DeadlineMs) ->
     LeftMs = left_ms(DeadlineMs),
-    case lookup(Shared, Name, max(?AWAIT_MS_MIN, min(LeftMs, ?LOOK_UP_MS))) of
-        {ok, Pid, _Metadata, _Token} ->
-            {ok, Pid};
-        {error, _} ->
-            {error, unavailable};
-        error when LeftMs =:= 0 ->
+    case found(Shared, Name, LeftMs) of
+        none when LeftMs =:= 0 ->
             {error, timeout};
-        error ->
+        none ->
             receive
                 {Ref, changed} -> ok
             after min(LeftMs, ?AWAIT_MS) -> ok
             end,
-            await_change(Shared, Name, Ref, DeadlineMs)
+            await_change(Shared, Name, Ref, DeadlineMs);
+        Result ->
+            Result
+    end.
+
+-spec found(shared(), term(), non_neg_integer()) ->
+    {ok, pid()} | {error, unavailable} | none.
+found(Shared, Name, LeftMs) ->
+    case lookup(Shared, Name, max(?AWAIT_MS_MIN, min(LeftMs, ?LOOK_UP_MS))) of
+        {ok, Pid, _Metadata, _Token} -> {ok, Pid};
+        {error, _} -> {error, unavailable};
+        error -> none
     end.
 
 -spec left_ms(integer() | infinity) -> non_neg_integer().
