@@ -1,5 +1,5 @@
-//! When to give free memory back to the system: the C library keeps what it is given back, which the
-//! process may never need again.
+//! When to give free memory back to the system: the C library keeps what it is given back, and the
+//! process may never need it again.
 
 /// Less than this is not given back: it would be as much work as it is use.
 const RELEASED_BYTES_MIN: u64 = 16 << 20;
