@@ -11,6 +11,8 @@
 
 -define(TABLE, 'todana_names.services').
 -define(SILENT, {silent, nothing}).
+%% Longer than a doubt takes to begin.
+-define(LATE_MS, 60_000).
 
 cluster_names_test_() ->
     Between = {fun open/0, fun close/0},
@@ -36,6 +38,7 @@ cluster_names_test_() ->
             {"members leave before they join again", fun leave_before/0},
             {"an end that was decided before", fun fenced/0},
             {"a leader that is late", fun late_leader/0},
+            {"no registration in a doubt", fun in_doubt/0},
             {"a table of somebody else", fun other_table/0},
             {"a registration that a watcher reads", fun begun_and_read/0},
             {"many wait for names", fun many_waiters/0},
@@ -491,6 +494,48 @@ late_leader() ->
     ?assertMatch(#{session := Session}, todana_name_scopes:table(services)),
     ?assertEqual(self(), todana_names:whereis_name({services, a})),
     ok = todana_names:unregister_name({services, a}).
+
+%% A process that is not informed of a loss gets no name: neither by a
+%% registration in a doubt, nor by one that was on its way when the doubt began.
+in_doubt() ->
+    Shared = todana_name_scopes:table(services),
+    Self = self(),
+    Register = fun(Name) ->
+        todana_names:register_name_token({services, Name}, self(), #{
+            again => false, notify => true
+        })
+    end,
+    {yes, _} = Register(a),
+    Acknowledged = todana_claims:new(
+        Shared, todana_scope_records:name_key(b), Self, {notify, nothing}
+    ),
+    ok = todana_claim_watcher:begin_claim(Acknowledged),
+    Before = todana_durable:timeout_ms(),
+    ok = todana_durable:configure(#{write_timeout_ms => ?LATE_MS}),
+    Batcher = todana_raft_groups:name(
+        todana_batcher, todana_raft_groups:first()
+    ),
+    ok = sys:suspend(todana_session_leader),
+    ok = sys:suspend(Batcher),
+    Late = spawn_link(fun() -> Self ! {self(), Register(c)} end),
+    receive {todana_names, lost, {services, a}} -> ok end,
+    ok = todana_claim_watcher:end_claim(Acknowledged, held),
+    receive {todana_names, lost, {services, b}} -> ok end,
+    ?assertEqual({error, unavailable}, Register(d)),
+    ?assertEqual(
+        {error, unavailable}, todana_groups:join(services, g, self())
+    ),
+    ok = sys:resume(Batcher),
+    receive {Late, Result} -> ?assertEqual({error, unknown}, Result) end,
+    ok = sys:resume(todana_session_leader),
+    receive {todana_names, regained, {services, a}} -> ok end,
+    ok = todana_durable:configure(#{write_timeout_ms => Before}),
+    ?assertMatch({yes, _}, Register(d)),
+    wait(fun() ->
+        lists:sort(todana_names:which_names(services)) =:= [a, d]
+    end),
+    [ok = todana_names:unregister_name({services, Name}) || Name <- [a, d]],
+    ?assertEqual({messages, []}, process_info(self(), messages)).
 
 %% A table that only looks like one of a scope.
 other_table() ->

@@ -4,8 +4,9 @@
 %% The leader answers it, and ends the sessions of a node that it has not heard
 %% for ?SILENT_MS (todana_session_leader). A node whose heartbeats have not been
 %% answered for ?DOUBT_MS, counted from the moment at which the last answered
-%% one was sent, cannot know whether its names are others' by now: processes
-%% that have asked for it are informed that they may have lost their names.
+%% one was sent, cannot know whether its names are others' by now
+%% (todana_scope_doubt): processes that have asked for it are informed that they
+%% may have lost their names, and none is registered.
 %%
 %% When a heartbeat is answered again, the records say what has become of the
 %% sessions, after a fence: an end of the session that the leader has decided
@@ -27,10 +28,6 @@
 %% How long the start of a scope waits for the log.
 -define(START_MS, 30_000).
 -define(PAUSE_MS, 50).
-%% Less than ?SILENT_MS - ?PROOF_MS of the leader: a leader that answers may
-%% have been replaced for as long as its proof is old. The difference is for
-%% clocks that differ in rate, by a tenth at most.
--define(DOUBT_MS, 7_000).
 %% How long an orderly stop waits until the names are freed.
 -define(STOP_MS, 2_000).
 %% Claims that are registered again before the process hears of their outcome.
@@ -48,11 +45,7 @@
     {goes_on, Lost :: [claim()]} | {replaced, shared()} | unknown.
 
 -record(state, {
-    %% When the last heartbeat that was answered was sent.
-    received_ms :: integer(),
     timer = none :: none | reference(),
-    %% Scopes whose names may be lost.
-    doubtful = #{} :: #{atom() => []},
     %% Registrations whose processes know that they may have lost them.
     informed = #{} :: #{todana_scope_records:ref() => []},
     %% Claims of each scope that are to be registered again.
@@ -253,16 +246,19 @@ start_link() ->
 %% What the process before this one knew is lost: its names may be, too.
 -spec init([]) -> {ok, #state{}}.
 init([]) ->
+    Scopes = todana_name_scopes:all_shared(),
+    ok = todana_scope_doubt:create([Scope || #{scope := Scope} <- Scopes]),
     ok = todana_claim_basis:create(),
-    State = until_doubt(#state{received_ms = now_ms()}),
-    {ok, doubt(todana_name_scopes:all_shared(), State)}.
+    %% Nothing is registered until a heartbeat is answered.
+    self() ! beat,
+    {ok, lost(on_loss(Scopes), until_doubt(#state{}))}.
 
 %% Exactly: a beat may be late.
 -spec until_doubt(#state{}) -> #state{}.
-until_doubt(#state{received_ms = ReceivedMs, timer = Timer} = State) ->
+until_doubt(#state{timer = Timer} = State) ->
     _ = Timer =/= none andalso erlang:cancel_timer(Timer),
     Next = erlang:start_timer(
-        ReceivedMs + ?DOUBT_MS, self(), doubt, [{abs, true}]
+        todana_scope_doubt:from_ms(), self(), doubt, [{abs, true}]
     ),
     State#state{timer = Next}.
 
@@ -280,6 +276,7 @@ handle_call({stop, Scope}, _From, #state{again = Again} = State) ->
     case todana_name_scopes:table(Scope) of
         #{} = Shared ->
             ok = todana_name_scopes:unshare(Scope),
+            ok = todana_scope_doubt:trust(Scope),
             ok = todana_name_cache:close(maps:get(table, Shared)),
             ok = todana_claim_basis:forget(maps:get(session, Shared)),
             Others = State#state{again = maps:remove(Scope, Again)},
@@ -288,10 +285,10 @@ handle_call({stop, Scope}, _From, #state{again = Again} = State) ->
             {reply, none, State}
     end;
 handle_call({is_settled, Scope}, _From, State) ->
-    #state{doubtful = Doubtful, again = Again, going = Going} = State,
+    #state{again = Again, going = Going} = State,
     Shared = todana_name_scopes:table(Scope),
     IsSettled =
-        not is_map_key(Scope, Doubtful) andalso
+        not todana_scope_doubt:is_doubtful(Scope) andalso
         not is_map_key(Scope, Again) andalso
         not lists:member({claim, Scope}, maps:values(Going)) andalso
         not (is_map(Shared) andalso has_ended(Shared)),
@@ -300,15 +297,14 @@ handle_call({is_settled, Scope}, _From, State) ->
 %% With the first one, heartbeats begin.
 -spec started(shared(), #state{}) -> #state{}.
 started(Shared, State) ->
-    ReceivedMs =
-        case todana_name_scopes:all_shared() of
-            [] -> now_ms();
-            _ -> State#state.received_ms
-        end,
+    ok = case todana_name_scopes:all_shared() of
+        [] -> todana_scope_doubt:answered(now_ms());
+        _ -> ok
+    end,
     ok = todana_name_scopes:share(Shared),
     ok = todana_name_cache:open(maps:get(table, Shared)),
     self() ! beat,
-    until_doubt(State#state{received_ms = ReceivedMs}).
+    until_doubt(State).
 
 -spec handle_cast(term(), #state{}) -> {noreply, #state{}}.
 handle_cast(_Message, State) ->
@@ -318,12 +314,12 @@ handle_cast(_Message, State) ->
 handle_info(beat, State) ->
     ok = todana_beat:flush(),
     case todana_name_scopes:all_shared() of
-        [] -> {noreply, State#state{doubtful = #{}, informed = #{}}};
+        [] -> {noreply, State#state{informed = #{}}};
         Scopes -> {noreply, claim_again(beat(Scopes, State))}
     end;
 handle_info({todana_heartbeat_answer, SentMs}, State) ->
-    LastMs = max(SentMs, State#state.received_ms),
-    {noreply, verify(until_doubt(State#state{received_ms = LastMs}))};
+    ok = todana_scope_doubt:answered(SentMs),
+    {noreply, verify(until_doubt(State))};
 handle_info({timeout, Timer, doubt}, #state{timer = Timer} = State) ->
     Scopes = todana_name_scopes:all_shared(),
     {noreply, doubt(Scopes, State#state{timer = none})};
@@ -352,21 +348,40 @@ handle_info(_Other, State) ->
 beat(Scopes, State) ->
     Sessions = [Session || #{session := Session} <- Scopes],
     ok = todana_session_leader:heartbeat(Sessions),
-    doubt([Shared || Shared <- Scopes, has_ended(Shared)], State).
+    Ended = [Shared || Shared <- Scopes, has_ended(Shared)],
+    inform_late(doubt(Ended, State)).
 
+%% A registration may have been acknowledged when the doubt began, or its
+%% watcher may have been starting.
+-spec inform_late(#state{}) -> #state{}.
+inform_late(State) -> lost(on_loss(doubtful()), State).
+
+-spec doubtful() -> [shared()].
+doubtful() ->
+    [
+        Shared
+     || #{scope := Scope} = Shared <- todana_name_scopes:all_shared(),
+        todana_scope_doubt:is_doubtful(Scope)
+    ].
+
+%% First the mark: a registration that does not see it has informed its watcher
+%% before.
 -spec doubt([shared()], #state{}) -> #state{}.
-doubt(Scopes, #state{doubtful = Doubtful} = State) ->
+doubt(Scopes, State) ->
     New = [
         Shared
-     || #{scope := Scope} = Shared <- Scopes, not is_map_key(Scope, Doubtful)
+     || #{scope := Scope} = Shared <- Scopes,
+        not todana_scope_doubt:is_doubtful(Scope)
     ],
+    lists:foreach(
+        fun(#{scope := Scope}) -> todana_scope_doubt:doubt(Scope) end, New
+    ),
     _ = New =/= [] andalso logger:warning(
         "todana: the leader of the cluster does not answer this node, and may "
         "free what its processes have in ~0tp",
         [[Scope || #{scope := Scope} <- New]]
     ),
-    All = maps:merge(Doubtful, #{Scope => [] || #{scope := Scope} <- New}),
-    lost(on_loss(New), State#state{doubtful = All}).
+    lost(on_loss(New), State).
 
 %% Each process gets the message once for a doubt.
 -spec lost([claim()], #state{}) -> #state{}.
@@ -391,20 +406,12 @@ has_ended(#{table := Table, session := Session}) ->
 
 %% The leader counts from a moment ago again.
 -spec verify(#state{}) -> #state{}.
-verify(#state{doubtful = Doubtful} = State) ->
-    Scopes = [
-        Shared
-     || #{scope := Scope} = Shared <- todana_name_scopes:all_shared(),
-        is_map_key(Scope, Doubtful)
-    ],
-    case Scopes =/= [] andalso is_answered(State) of
+verify(State) ->
+    Scopes = doubtful(),
+    case Scopes =/= [] andalso todana_scope_doubt:is_answered() of
         true -> run(verify, verify_and_exit, [Scopes], State);
         false -> State
     end.
-
--spec is_answered(#state{}) -> boolean().
-is_answered(#state{received_ms = ReceivedMs}) ->
-    now_ms() - ReceivedMs < ?DOUBT_MS.
 
 -spec verify_and_exit([shared()]) -> no_return().
 verify_and_exit(Scopes) ->
@@ -443,7 +450,8 @@ verified(Found, State) -> lists:foldl(fun verified_one/2, State, Found).
 -spec verified_one({shared(), verdict()}, #state{}) -> #state{}.
 verified_one({Before, Verdict}, State) ->
     #{scope := Scope, session := Session} = Before,
-    case {todana_name_scopes:table(Scope), Verdict, is_answered(State)} of
+    IsAnswered = todana_scope_doubt:is_answered(),
+    case {todana_name_scopes:table(Scope), Verdict, IsAnswered} of
         {_, unknown, _} ->
             State;
         %% The fence took so long that the leader may have counted on.
@@ -461,7 +469,8 @@ verified_one({Before, Verdict}, State) ->
                 end,
                 Lost
             ),
-            regained(on_loss([Before]) -- Lost, certain(Scope, State));
+            ok = todana_scope_doubt:trust(Scope),
+            regained(on_loss([Before]) -- Lost, State);
         {#{session := Session}, {replaced, Next}, _} ->
             Claims = on_loss([Before]),
             logger:warning(
@@ -472,14 +481,18 @@ verified_one({Before, Verdict}, State) ->
             ok = todana_name_scopes:share(Next),
             ok = todana_claim_basis:forget(Session),
             todana_claim_watcher:forget(Session),
-            #state{again = Again} = Informed =
-                lost(Claims, certain(Scope, State)),
+            %% If that took too long, the next answer is about the new one.
+            ok = case IsAnswered of
+                true -> todana_scope_doubt:trust(Scope);
+                false -> ok
+            end,
+            #state{again = Again} = Informed = lost(Claims, State),
             Wanted = maps:get(Scope, Again, []) ++ Claims,
             Informed#state{again = Again#{Scope => Wanted}};
         %% It was stopped meanwhile. The leader ends a session that was begun
         %% for it.
         _ ->
-            certain(Scope, State)
+            State
     end.
 
 -spec is_again(claim()) -> boolean().
@@ -500,10 +513,6 @@ say_lost(Scope, Claims) ->
         "todana: ~b processes of this node have lost names in ~0tp, and go on: "
         "~0tP", [length(Names), Scope, lists:sublist(Names, ?SAID), 40]
     ).
-
--spec certain(atom(), #state{}) -> #state{}.
-certain(Scope, #state{doubtful = Doubtful} = State) ->
-    State#state{doubtful = maps:remove(Scope, Doubtful)}.
 
 %% Those who know that they may have lost it.
 -spec regained([claim()], #state{}) -> #state{}.
