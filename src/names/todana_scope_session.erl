@@ -14,6 +14,10 @@
 %% that nobody has unregistered. The others are replaced; names whose processes
 %% have asked for it, and members of groups, are registered again, as long as
 %% that takes.
+%%
+%% Reads and writes of records are work of other processes: on a guest, each may
+%% take as long as a write, and heartbeats and the time of the doubt must not
+%% wait for that.
 -module(todana_scope_session).
 -moduledoc false.
 -behaviour(gen_server).
@@ -22,12 +26,14 @@
 -export([while_available/1]).
 -export([start_link/0]).
 %% Processes
--export([verify_and_exit/1, claim_and_exit/2]).
+-export([look_and_exit/1, verify_and_exit/1, claim_and_exit/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 %% How long the start of a scope waits for the log.
 -define(START_MS, 30_000).
 -define(PAUSE_MS, 50).
+%% How long a guest waits until its seat says whether a session goes on.
+-define(LOOK_MS, 2_000).
 %% How long an orderly stop waits until the names are freed.
 -define(STOP_MS, 2_000).
 %% Claims that are registered again before the process hears of their outcome.
@@ -39,7 +45,7 @@
 
 -type shared() :: todana_name_scopes:shared().
 -type claim() :: todana_claim_watcher:claim().
--type work() :: verify | {claim, atom()}.
+-type work() :: look | verify | {claim, atom()}.
 %% The fate of a session, and its claims that were lost although it goes on.
 -type verdict() ::
     {goes_on, Lost :: [claim()]} | {replaced, shared()} | unknown.
@@ -204,7 +210,7 @@ when_settled(Scope, NotFound, Function) ->
             {true, #{} = Shared} ->
                 case Function(Shared) of
                     NotFound ->
-                        case is_settled(Scope) of
+                        case is_settled(Scope) andalso not has_ended(Shared) of
                             true -> NotFound;
                             false -> {error, unavailable}
                         end;
@@ -231,6 +237,7 @@ while_available(DeadlineMs, Function) ->
             Result
     end.
 
+%% As far as this node knows.
 -spec is_settled(atom()) -> boolean().
 is_settled(Scope) ->
     try
@@ -286,12 +293,10 @@ handle_call({stop, Scope}, _From, #state{again = Again} = State) ->
     end;
 handle_call({is_settled, Scope}, _From, State) ->
     #state{again = Again, going = Going} = State,
-    Shared = todana_name_scopes:table(Scope),
     IsSettled =
         not todana_scope_doubt:is_doubtful(Scope) andalso
         not is_map_key(Scope, Again) andalso
-        not lists:member({claim, Scope}, maps:values(Going)) andalso
-        not (is_map(Shared) andalso has_ended(Shared)),
+        not lists:member({claim, Scope}, maps:values(Going)),
     {reply, IsSettled, State}.
 
 %% With the first one, heartbeats begin.
@@ -326,6 +331,9 @@ handle_info({timeout, Timer, doubt}, #state{timer = Timer} = State) ->
 handle_info({'DOWN', _, process, Pid, Result}, #state{going = Going} = State) ->
     Others = State#state{going = maps:remove(Pid, Going)},
     case {Going, Result} of
+        {#{Pid := look}, {looked, Ended}} ->
+            StillNow = [Shared || Shared <- Ended, is_now(Shared)],
+            {noreply, doubt(StillNow, Others)};
         {#{Pid := verify}, {verified, Found}} ->
             {noreply, claim_again(verified(Found, Others))};
         {#{Pid := {claim, Scope}}, {claimed, Regained, Decided}} ->
@@ -348,8 +356,15 @@ handle_info(_Other, State) ->
 beat(Scopes, State) ->
     Sessions = [Session || #{session := Session} <- Scopes],
     ok = todana_session_leader:heartbeat(Sessions),
-    Ended = [Shared || Shared <- Scopes, has_ended(Shared)],
-    inform_late(doubt(Ended, State)).
+    run(look, look_and_exit, [Scopes], inform_late(State)).
+
+-spec look_and_exit([shared()]) -> no_return().
+look_and_exit(Scopes) ->
+    exit({looked, [Shared || Shared <- Scopes, has_ended(Shared)]}).
+
+-spec is_now(shared()) -> boolean().
+is_now(#{scope := Scope} = Shared) ->
+    todana_name_scopes:table(Scope) =:= Shared.
 
 %% A registration may have been acknowledged when the doubt began, or its
 %% watcher may have been starting.
@@ -392,13 +407,10 @@ lost(Claims, #state{informed = Informed} = State) ->
     Refs = #{Ref => [] || #{ref := Ref} <- New},
     State#state{informed = maps:merge(Informed, Refs)}.
 
-%% A guest without a seat does not know, and goes on sending heartbeats.
+%% A guest without a seat does not know.
 -spec has_ended(shared()) -> boolean().
 has_ended(#{table := Table, session := Session}) ->
-    HasRecords = todana_guest:seat() =/= none orelse
-        not todana_guest:is_guest(),
-    case HasRecords andalso todana_scope_records:session(Table, Session) of
-        false -> false;
+    case todana_scope_records:session(Table, Session, ?LOOK_MS) of
         {ok, {_Node, live}, _} -> false;
         {error, _} -> false;
         _Ended -> true
