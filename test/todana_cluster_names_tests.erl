@@ -38,6 +38,7 @@ cluster_names_test_() ->
             {"members leave before they join again", fun leave_before/0},
             {"an end that was decided before", fun fenced/0},
             {"a leader that is late", fun late_leader/0},
+            {"a leader that leads no more", fun former_leader/0},
             {"no registration in a doubt", fun in_doubt/0},
             {"a table of somebody else", fun other_table/0},
             {"a registration that a watcher reads", fun begun_and_read/0},
@@ -494,6 +495,30 @@ late_leader() ->
     ?assertMatch(#{session := Session}, todana_name_scopes:table(services)),
     ?assertEqual(self(), todana_names:whereis_name({services, a})),
     ok = todana_names:unregister_name({services, a}).
+
+%% It ends no session, also if it has found one silent a moment ago.
+former_leader() ->
+    #{session := Session} = todana_name_scopes:table(services),
+    Group = todana_raft_groups:first(),
+    IsSilent = fun() ->
+        %% The state of a process that has led at its last look.
+        Late = erlang:monotonic_time(millisecond) - ?LATE_MS,
+        State = setelement(
+            3, sys:get_state(todana_session_leader), #{Session => Late}
+        ),
+        {reply, Is, _} = todana_session_leader:handle_call(
+            {is_silent, Session}, {self(), none}, setelement(2, State, true)
+        ),
+        Is
+    end,
+    ?assert(IsSilent()),
+    ok = todana_leader_proof:begin_notes(Group),
+    ok = todana_leader_proof:note(
+        Group, erlang:monotonic_time(millisecond) - ?LATE_MS
+    ),
+    ?assertNot(IsSilent()),
+    ok = todana_leader_proof:end_notes(Group),
+    ?assert(IsSilent()).
 
 %% A process that is not informed of a loss gets no name: neither by a
 %% registration in a doubt, nor by one that was on its way when the doubt began.
