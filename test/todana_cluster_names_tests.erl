@@ -34,6 +34,8 @@ cluster_names_test_() ->
             {"a session that ends on the way", fun ending_session/0},
             {"names of an ended session are free", fun orphans/0},
             {"all are registered again", fun many_again/0},
+            {"again, by the next process", fun again_by_next/0},
+            {"not without the claims of a watcher", fun without_watcher/0},
             {"not what was given up", fun not_again/0},
             {"members leave before they join again", fun leave_before/0},
             {"an end that was decided before", fun fenced/0},
@@ -420,6 +422,78 @@ many_again() ->
     wait(fun() -> todana_names:which_names(services) =:= [] end),
     wait(fun() -> todana_groups:which_groups(services) =:= [] end).
 
+%% The process that registers them again is killed while it does, with a write
+%% on its way. No process is a member twice.
+again_by_next() ->
+    Pids = [spawn_waiting() || _ <- lists:seq(1, 500)],
+    [yes = todana_names:register_name({services, Pid}, Pid) || Pid <- Pids],
+    [ok = todana_groups:join(services, a, Pid) || Pid <- Pids],
+    {yes, _} = todana_names:register_name_token({services, a}, self(), #{
+        notify => true
+    }),
+    #{session := Session} = todana_name_scopes:table(services),
+    ok = todana_scope_records:end_session(?TABLE, Session),
+    wait(fun() ->
+        map_get(session, todana_name_scopes:table(services)) =/= Session
+    end),
+    ok = sys:suspend(batcher()),
+    kill(todana_scope_session),
+    ok = sys:resume(batcher()),
+    wait(fun() ->
+        todana_names:unregister_name({services, none}) =:= ok andalso
+            length(todana_names:which_names(services)) =:= 501
+    end),
+    wait(fun() ->
+        lists:sort(todana_groups:get_members(services, a)) =:= lists:sort(Pids)
+    end),
+    settle(),
+    ?assertEqual(
+        lists:sort(Pids), lists:sort(todana_groups:get_members(services, a))
+    ),
+    {Lost, Regained} = noticed(a),
+    ?assert(Lost >= 1),
+    ?assert(Regained >= 1),
+    ok = todana_names:unregister_name({services, a}),
+    [stop_process(Pid) || Pid <- Pids],
+    wait(fun() -> todana_names:which_names(services) =:= [] end),
+    wait(fun() -> todana_groups:which_groups(services) =:= [] end).
+
+noticed(Name) -> {count(lost, Name, 0), count(regained, Name, 0)}.
+
+count(What, Name, Before) ->
+    receive
+        {todana_names, What, {services, Name}} -> count(What, Name, Before + 1)
+    after 0 ->
+        Before
+    end.
+
+batcher() ->
+    todana_raft_groups:name(todana_batcher, todana_raft_groups:first()).
+
+%% A doubt does not end while a watcher does not know its claims.
+without_watcher() ->
+    Self = self(),
+    {yes, _} = todana_names:register_name_token({services, a}, Self, #{
+        notify => true
+    }),
+    Watcher = lists:nth(
+        1 + erlang:phash2(Self, 8), todana_claim_watcher:watchers()
+    ),
+    ok = sys:suspend(todana_session_leader),
+    kill(todana_scope_session),
+    receive {todana_names, lost, {services, a}} -> ok end,
+    ok = supervisor:terminate_child(todana_sup, Watcher),
+    ok = sys:resume(todana_session_leader),
+    timer:sleep(4_000),
+    ?assertEqual(
+        {error, unavailable},
+        todana_names:register_name_token({services, b}, Self)
+    ),
+    {ok, _} = supervisor:restart_child(todana_sup, Watcher),
+    receive {todana_names, regained, {services, a}} -> ok end,
+    ok = todana_names:unregister_name({services, a}),
+    ?assertEqual({messages, []}, process_info(self(), messages)).
+
 %% A name that was unregistered, or has another owner, does not come back.
 not_again() ->
     Pid = spawn_waiting(),
@@ -537,11 +611,8 @@ in_doubt() ->
     ok = todana_claim_watcher:begin_claim(Acknowledged),
     Before = todana_durable:timeout_ms(),
     ok = todana_durable:configure(#{write_timeout_ms => ?LATE_MS}),
-    Batcher = todana_raft_groups:name(
-        todana_batcher, todana_raft_groups:first()
-    ),
     ok = sys:suspend(todana_session_leader),
-    ok = sys:suspend(Batcher),
+    ok = sys:suspend(batcher()),
     Late = spawn_link(fun() -> Self ! {self(), Register(c)} end),
     receive {todana_names, lost, {services, a}} -> ok end,
     ok = todana_claim_watcher:end_claim(Acknowledged, held),
@@ -550,7 +621,7 @@ in_doubt() ->
     ?assertEqual(
         {error, unavailable}, todana_groups:join(services, g, self())
     ),
-    ok = sys:resume(Batcher),
+    ok = sys:resume(batcher()),
     receive {Late, Result} -> ?assertEqual({error, unknown}, Result) end,
     ok = sys:resume(todana_session_leader),
     receive {todana_names, regained, {services, a}} -> ok end,

@@ -54,8 +54,11 @@
     timer = none :: none | reference(),
     %% Registrations whose processes know that they may have lost them.
     informed = #{} :: #{todana_scope_records:ref() => []},
-    %% Claims of each scope that are to be registered again.
+    %% Claims of each scope that are to be registered again. The watchers have
+    %% them, too, until that is decided.
     again = #{} :: #{atom() => [claim()]},
+    %% Scopes of which the process before this one may have left some.
+    unread = #{} :: #{atom() => []},
     %% The work that goes on, by its process. Each may wait for the log.
     going = #{} :: #{pid() => work()}
 }).
@@ -171,10 +174,10 @@ stop_scope(#{scope := Scope}) ->
     case gen_server:call(?MODULE, {stop, Scope}, infinity) of
         {ok, #{table := Table, session := Session} = Shared} ->
             lists:foreach(
-                fun(Claim) -> inform(lost, Claim) end, on_loss([Shared])
+                fun(Claim) -> inform(lost, Claim) end, notified([Shared])
             ),
             _ = todana_ended_sessions:clean(Table, Session),
-            todana_claim_watcher:forget(Session);
+            todana_claim_watcher:forget(Scope);
         none ->
             ok
     end.
@@ -253,12 +256,16 @@ start_link() ->
 %% What the process before this one knew is lost: its names may be, too.
 -spec init([]) -> {ok, #state{}}.
 init([]) ->
-    Scopes = todana_name_scopes:all_shared(),
-    ok = todana_scope_doubt:create([Scope || #{scope := Scope} <- Scopes]),
+    %% Its work ends with it, before the next one begins it anew.
+    _ = process_flag(trap_exit, true),
+    Shared = todana_name_scopes:all_shared(),
+    Scopes = [Scope || #{scope := Scope} <- Shared],
+    ok = todana_scope_doubt:create(Scopes),
     ok = todana_claim_basis:create(),
     %% Nothing is registered until a heartbeat is answered.
     self() ! beat,
-    {ok, lost(on_loss(Scopes), until_doubt(#state{}))}.
+    State = #state{unread = #{Scope => [] || Scope <- Scopes}},
+    {ok, lost(notified(Shared), until_doubt(State))}.
 
 %% Exactly: a beat may be late.
 -spec until_doubt(#state{}) -> #state{}.
@@ -279,14 +286,18 @@ handle_call({started, #{scope := Scope} = Shared}, _From, State) ->
         #{} -> {reply, already, State};
         _Local -> {reply, {error, {other_class, local}}, State}
     end;
-handle_call({stop, Scope}, _From, #state{again = Again} = State) ->
+handle_call({stop, Scope}, _From, State) ->
+    #state{again = Again, unread = Unread} = State,
     case todana_name_scopes:table(Scope) of
         #{} = Shared ->
             ok = todana_name_scopes:unshare(Scope),
             ok = todana_scope_doubt:trust(Scope),
             ok = todana_name_cache:close(maps:get(table, Shared)),
             ok = todana_claim_basis:forget(maps:get(session, Shared)),
-            Others = State#state{again = maps:remove(Scope, Again)},
+            Others = State#state{
+                again = maps:remove(Scope, Again),
+                unread = maps:remove(Scope, Unread)
+            },
             {reply, {ok, Shared}, Others};
         _ ->
             {reply, none, State}
@@ -369,7 +380,7 @@ is_now(#{scope := Scope} = Shared) ->
 %% A registration may have been acknowledged when the doubt began, or its
 %% watcher may have been starting.
 -spec inform_late(#state{}) -> #state{}.
-inform_late(State) -> lost(on_loss(doubtful()), State).
+inform_late(State) -> lost(notified(doubtful()), State).
 
 -spec doubtful() -> [shared()].
 doubtful() ->
@@ -396,7 +407,7 @@ doubt(Scopes, State) ->
         "free what its processes have in ~0tp",
         [[Scope || #{scope := Scope} <- New]]
     ),
-    lost(on_loss(New), State).
+    lost(notified(New), State).
 
 %% Each process gets the message once for a doubt.
 -spec lost([claim()], #state{}) -> #state{}.
@@ -429,14 +440,23 @@ verify(State) ->
 verify_and_exit(Scopes) ->
     exit({verified, [{Shared, verdict(Shared)} || Shared <- Scopes]}).
 
+%% None, while a watcher does not know its claims: they would neither be
+%% registered again, nor their processes be informed.
 -spec verdict(shared()) -> verdict().
-verdict(#{scope := Scope, table := Table, session := Session} = Shared) ->
+verdict(#{scope := Scope} = Shared) ->
+    case todana_claim_watcher:held(Scope, all) of
+        {all, Claims} -> verdict(Shared, of_session(Shared, Claims));
+        {some, _} -> unknown
+    end.
+
+-spec verdict(shared(), [claim()]) -> verdict().
+verdict(#{scope := Scope, table := Table, session := Session}, Claims) ->
     maybe
         %% In this order: a fence of a record that is not the newest is none.
         ok ?= todana_scope_records:refresh(Table, linear),
         ok ?= todana_scope_records:fence(Table, Session),
         {ok, {_Node, live}, _} ?= todana_scope_records:session(Table, Session),
-        {goes_on, [C || C <- on_loss([Shared]), not is_held(Table, C)]}
+        {goes_on, [Claim || Claim <- Claims, not is_held(Table, Claim)]}
     else
         {error, _} ->
             unknown;
@@ -460,52 +480,72 @@ is_held(Table, #{key := Key, ref := Ref}) ->
 verified(Found, State) -> lists:foldl(fun verified_one/2, State, Found).
 
 -spec verified_one({shared(), verdict()}, #state{}) -> #state{}.
-verified_one({Before, Verdict}, State) ->
-    #{scope := Scope, session := Session} = Before,
+verified_one({_Before, unknown}, State) ->
+    State;
+verified_one({#{scope := Scope} = Before, Verdict}, State) ->
     IsAnswered = todana_scope_doubt:is_answered(),
-    case {todana_name_scopes:table(Scope), Verdict, IsAnswered} of
-        {_, unknown, _} ->
-            State;
-        %% The fence took so long that the leader may have counted on.
-        {_, {goes_on, _}, false} ->
-            State;
-        {#{session := Session}, {goes_on, Lost}, true} ->
-            logger:notice(
-                "todana: the leader answers this node again; its processes "
-                "have kept what they had in ~0tp", [Scope]
-            ),
-            ok = say_lost(Scope, Lost),
-            lists:foreach(
-                fun(#{pid := Pid, ref := Ref}) ->
-                    todana_claim_watcher:release(Pid, Ref)
-                end,
-                Lost
-            ),
-            ok = todana_scope_doubt:trust(Scope),
-            regained(on_loss([Before]) -- Lost, State);
-        {#{session := Session}, {replaced, Next}, _} ->
-            Claims = on_loss([Before]),
-            logger:warning(
-                "todana: the leader answers this node again, and has freed "
-                "what its processes had in ~0tp; ~b registrations are made "
-                "again", [Scope, length([C || C <- Claims, is_again(C)])]
-            ),
-            ok = todana_name_scopes:share(Next),
-            ok = todana_claim_basis:forget(Session),
-            todana_claim_watcher:forget(Session),
+    case {is_now(Before), Verdict, todana_claim_watcher:held(Scope, all)} of
+        {true, {goes_on, Lost}, {all, Claims}} when IsAnswered ->
+            goes_on(Before, Lost, Claims, State);
+        {true, {replaced, Next}, {all, Claims}} ->
             %% If that took too long, the next answer is about the new one.
             ok = case IsAnswered of
                 true -> todana_scope_doubt:trust(Scope);
                 false -> ok
             end,
-            #state{again = Again} = Informed = lost(Claims, State),
-            Wanted = maps:get(Scope, Again, []) ++ Claims,
-            Informed#state{again = Again#{Scope => Wanted}};
-        %% It was stopped meanwhile. The leader ends a session that was begun
-        %% for it.
+            replaced(Before, Next, Claims, State);
+        %% The scope was stopped meanwhile, or the fence took so long that the
+        %% leader may have counted on, or a watcher has ended. The leader ends a
+        %% session that was begun for nothing.
         _ ->
             State
     end.
+
+-spec goes_on(shared(), Lost :: [claim()], [claim()], #state{}) -> #state{}.
+goes_on(#{scope := Scope} = Shared, Lost, Claims, State) ->
+    logger:notice(
+        "todana: the leader answers this node again; its processes have kept "
+        "what they had in ~0tp", [Scope]
+    ),
+    ok = say_lost(Scope, Lost),
+    ok = release(Lost),
+    ok = todana_scope_doubt:trust(Scope),
+    Kept = of_session(Shared, Claims),
+    regained(Kept -- Lost, wanted(Scope, [], Claims -- Kept, State)).
+
+-spec replaced(shared(), shared(), [claim()], #state{}) -> #state{}.
+replaced(#{scope := Scope, session := Session} = Before, Next, All, State) ->
+    Claims = of_session(Before, All),
+    logger:warning(
+        "todana: the leader answers this node again, and has freed what its "
+        "processes had in ~0tp; ~b registrations are made again",
+        [Scope, length([Claim || Claim <- Claims, is_again(Claim)])]
+    ),
+    ok = todana_name_scopes:share(Next),
+    ok = todana_claim_basis:forget(Session),
+    wanted(Scope, Claims, All -- Claims, State).
+
+%% These claims are to be registered again, and older ones that the process
+%% before this one has left.
+-spec wanted(atom(), [claim()], Older :: [claim()], #state{}) -> #state{}.
+wanted(Scope, Claims, Older, #state{again = Again, unread = Unread} = State) ->
+    Left = case is_map_key(Scope, Unread) of
+        true -> Older;
+        false -> []
+    end,
+    Wanted = maps:get(Scope, Again, []) ++ Left ++ Claims,
+    lost(Left ++ Claims, State#state{
+        again = Again#{Scope => Wanted}, unread = maps:remove(Scope, Unread)
+    }).
+
+-spec release([claim()]) -> ok.
+release(Claims) ->
+    lists:foreach(
+        fun(#{pid := Pid, ref := Ref}) ->
+            todana_claim_watcher:release(Pid, Ref)
+        end,
+        Claims
+    ).
 
 -spec is_again(claim()) -> boolean().
 is_again(#{on_loss := {_, nothing}}) -> false;
@@ -573,7 +613,8 @@ again(Scope, #{pid := Pid} = Claim) ->
 -spec again_in(shared(), claim()) -> regained | not_regained | failed.
 again_in(Shared, #{on_loss := join_again} = Claim) ->
     case todana_group_members:join_again(Shared, Claim) of
-        ok -> regained;
+        %% At once: a second time, it would be a member twice.
+        ok -> release([Claim]), regained;
         {error, _} -> failed
     end;
 again_in(Shared, #{on_loss := {_, {again, Metadata}} = OnLoss} = Claim) ->
@@ -608,6 +649,7 @@ again_owned(#{table := Table}, #{key := Key, pid := Pid}) ->
 
 -spec decided(atom(), [claim()], #state{}) -> #state{}.
 decided(Scope, Decided, #state{again = Again} = State) ->
+    ok = release(Decided),
     case Again of
         #{Scope := Claims} ->
             Refs = #{Ref => [] || #{ref := Ref} <- Decided},
@@ -620,13 +662,20 @@ decided(Scope, Decided, #state{again = Again} = State) ->
             State
     end.
 
--spec on_loss([shared()]) -> [claim()].
-on_loss(Scopes) ->
-    [
-        Claim
-     || #{session := Session} <- Scopes,
-        Claim <- todana_claim_watcher:on_loss(Session)
-    ].
+%% Those whose processes want to be informed. A watcher that is being restarted
+%% does not know them, and is asked again with the next beat.
+-spec notified([shared()]) -> [claim()].
+notified(Scopes) ->
+    lists:append([
+        of_session(
+            Shared, element(2, todana_claim_watcher:held(Scope, notify))
+        )
+     || #{scope := Scope} = Shared <- Scopes
+    ]).
+
+-spec of_session(shared(), [claim()]) -> [claim()].
+of_session(#{session := Session}, Claims) ->
+    [Claim || #{ref := {Of, _}} = Claim <- Claims, Of =:= Session].
 
 %% A member of a group is not informed: it joins again.
 -spec inform(lost | regained, claim()) -> ok.
@@ -644,7 +693,9 @@ run(Name, Function, Arguments, #state{going = Going} = State) ->
         true ->
             State;
         false ->
-            {Pid, _} = spawn_monitor(?MODULE, Function, Arguments),
+            {Pid, _} = spawn_opt(
+                ?MODULE, Function, Arguments, [link, monitor]
+            ),
             State#state{going = Going#{Pid => Name}}
     end.
 
