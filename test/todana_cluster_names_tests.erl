@@ -34,6 +34,7 @@ cluster_names_test_() ->
             {"a session that ends on the way", fun ending_session/0},
             {"names of an ended session are free", fun orphans/0},
             {"all are registered again", fun many_again/0},
+            {"a name that another node has got", fun lost_to_another/0},
             {"again, by the next process", fun again_by_next/0},
             {"not without the claims of a watcher", fun without_watcher/0},
             {"not what was given up", fun not_again/0},
@@ -469,6 +470,32 @@ count(What, Name, Before) ->
 
 batcher() ->
     todana_raft_groups:name(todana_batcher, todana_raft_groups:first()).
+
+%% Before this node knows that its session has ended: its process is informed.
+lost_to_another() ->
+    #{session := Session} = Shared = todana_name_scopes:table(services),
+    {yes, _} = todana_names:register_name_token({services, a}, self(), #{
+        again => false, notify => true
+    }),
+    Other = <<1:64>>,
+    ok = todana_scope_records:begin_session(?TABLE, Other),
+    Claim = todana_claims:new(
+        Shared#{session := Other}, todana_scope_records:name_key(a), remote(),
+        ?SILENT
+    ),
+    ok = sys:suspend(todana_scope_session),
+    ok = todana_scope_records:end_session(?TABLE, Session),
+    {ok, Basis} = todana_claim_basis:get(?TABLE, Other),
+    ?assertMatch(
+        {written, _},
+        todana_claim_writes:write(?TABLE, Basis, [Claim], {register, m, none})
+    ),
+    settle(),
+    ok = sys:resume(todana_scope_session),
+    receive {todana_names, lost, {services, a}} -> ok end,
+    ok = todana_scope_records:end_session(?TABLE, Other),
+    wait(fun() -> length(todana_scope_records:sessions(?TABLE)) =:= 1 end),
+    ?assertEqual({messages, []}, process_info(self(), messages)).
 
 %% A doubt does not end while a watcher does not know its claims.
 without_watcher() ->
