@@ -11,6 +11,8 @@
 
 -define(TABLE, 'todana_names.services').
 -define(SILENT, {silent, nothing}).
+%% Longer than a doubt takes to begin.
+-define(LATE_MS, 60_000).
 
 cluster_names_test_() ->
     Between = {fun open/0, fun close/0},
@@ -32,11 +34,16 @@ cluster_names_test_() ->
             {"a session that ends on the way", fun ending_session/0},
             {"names of an ended session are free", fun orphans/0},
             {"all are registered again", fun many_again/0},
+            {"a name that another node has got", fun lost_to_another/0},
+            {"again, by the next process", fun again_by_next/0},
+            {"not without the claims of a watcher", fun without_watcher/0},
             {"not what was given up", fun not_again/0},
             {"unregistered before it is known", fun released_first/0},
             {"members leave before they join again", fun leave_before/0},
             {"an end that was decided before", fun fenced/0},
             {"a leader that is late", fun late_leader/0},
+            {"a leader that leads no more", fun former_leader/0},
+            {"no registration in a doubt", fun in_doubt/0},
             {"a table of somebody else", fun other_table/0},
             {"a registration that a watcher reads", fun begun_and_read/0},
             {"many wait for names", fun many_waiters/0},
@@ -531,6 +538,104 @@ many_again() ->
     wait(fun() -> todana_names:which_names(services) =:= [] end),
     wait(fun() -> todana_groups:which_groups(services) =:= [] end).
 
+%% The process that registers them again is killed while it does, with a write
+%% on its way. No process is a member twice.
+again_by_next() ->
+    Pids = [spawn_waiting() || _ <- lists:seq(1, 500)],
+    [yes = todana_names:register_name({services, Pid}, Pid) || Pid <- Pids],
+    [ok = todana_groups:join(services, a, Pid) || Pid <- Pids],
+    {yes, _} = todana_names:register_name_token({services, a}, self(), #{
+        notify => true
+    }),
+    #{session := Session} = todana_name_scopes:table(services),
+    ok = todana_scope_records:end_session(?TABLE, Session),
+    wait(fun() ->
+        map_get(session, todana_name_scopes:table(services)) =/= Session
+    end),
+    ok = sys:suspend(batcher()),
+    kill(todana_scope_session),
+    ok = sys:resume(batcher()),
+    wait(fun() ->
+        todana_names:unregister_name({services, none}) =:= ok andalso
+            length(todana_names:which_names(services)) =:= 501
+    end),
+    wait(fun() ->
+        lists:sort(todana_groups:get_members(services, a)) =:= lists:sort(Pids)
+    end),
+    settle(),
+    ?assertEqual(
+        lists:sort(Pids), lists:sort(todana_groups:get_members(services, a))
+    ),
+    {Lost, Regained} = noticed(a),
+    ?assert(Lost >= 1),
+    ?assert(Regained >= 1),
+    ok = todana_names:unregister_name({services, a}),
+    [stop_process(Pid) || Pid <- Pids],
+    wait(fun() -> todana_names:which_names(services) =:= [] end),
+    wait(fun() -> todana_groups:which_groups(services) =:= [] end).
+
+noticed(Name) -> {count(lost, Name, 0), count(regained, Name, 0)}.
+
+count(What, Name, Before) ->
+    receive
+        {todana_names, What, {services, Name}} -> count(What, Name, Before + 1)
+    after 0 ->
+        Before
+    end.
+
+batcher() ->
+    todana_raft_groups:name(todana_batcher, todana_raft_groups:first()).
+
+%% Before this node knows that its session has ended: its process is informed.
+lost_to_another() ->
+    #{session := Session} = Shared = todana_name_scopes:table(services),
+    {yes, _} = todana_names:register_name_token({services, a}, self(), #{
+        again => false, notify => true
+    }),
+    Other = <<1:64>>,
+    ok = todana_scope_records:begin_session(?TABLE, Other),
+    Claim = todana_claims:new(
+        Shared#{session := Other}, todana_scope_records:name_key(a), remote(),
+        ?SILENT
+    ),
+    ok = sys:suspend(todana_scope_session),
+    ok = todana_scope_records:end_session(?TABLE, Session),
+    {ok, Basis} = todana_claim_basis:get(?TABLE, Other),
+    ?assertMatch(
+        {written, _},
+        todana_claim_writes:write(?TABLE, Basis, [Claim], {register, m, none})
+    ),
+    settle(),
+    ok = sys:resume(todana_scope_session),
+    receive {todana_names, lost, {services, a}} -> ok end,
+    ok = todana_scope_records:end_session(?TABLE, Other),
+    wait(fun() -> length(todana_scope_records:sessions(?TABLE)) =:= 1 end),
+    ?assertEqual({messages, []}, process_info(self(), messages)).
+
+%% A doubt does not end while a watcher does not know its claims.
+without_watcher() ->
+    Self = self(),
+    {yes, _} = todana_names:register_name_token({services, a}, Self, #{
+        notify => true
+    }),
+    Watcher = lists:nth(
+        1 + erlang:phash2(Self, 8), todana_claim_watcher:watchers()
+    ),
+    ok = sys:suspend(todana_session_leader),
+    kill(todana_scope_session),
+    receive {todana_names, lost, {services, a}} -> ok end,
+    ok = supervisor:terminate_child(todana_sup, Watcher),
+    ok = sys:resume(todana_session_leader),
+    timer:sleep(4_000),
+    ?assertEqual(
+        {error, unavailable},
+        todana_names:register_name_token({services, b}, Self)
+    ),
+    {ok, _} = supervisor:restart_child(todana_sup, Watcher),
+    receive {todana_names, regained, {services, a}} -> ok end,
+    ok = todana_names:unregister_name({services, a}),
+    ?assertEqual({messages, []}, process_info(self(), messages)).
+
 %% A name that was unregistered, or has another owner, does not come back.
 not_again() ->
     Pid = spawn_waiting(),
@@ -662,6 +767,69 @@ late_leader() ->
     ?assertMatch(#{session := Session}, todana_name_scopes:table(services)),
     ?assertEqual(self(), todana_names:whereis_name({services, a})),
     ok = todana_names:unregister_name({services, a}).
+
+%% It ends no session, also if it has found one silent a moment ago.
+former_leader() ->
+    #{session := Session} = todana_name_scopes:table(services),
+    Group = todana_raft_groups:first(),
+    IsSilent = fun() ->
+        %% The state of a process that has led at its last look.
+        Late = erlang:monotonic_time(millisecond) - ?LATE_MS,
+        State = setelement(
+            3, sys:get_state(todana_session_leader), #{Session => Late}
+        ),
+        {reply, Is, _} = todana_session_leader:handle_call(
+            {is_silent, Session}, {self(), none}, setelement(2, State, true)
+        ),
+        Is
+    end,
+    ?assert(IsSilent()),
+    ok = todana_leader_proof:begin_notes(Group),
+    ok = todana_leader_proof:note(
+        Group, erlang:monotonic_time(millisecond) - ?LATE_MS
+    ),
+    ?assertNot(IsSilent()),
+    ok = todana_leader_proof:end_notes(Group),
+    ?assert(IsSilent()).
+
+%% A process that is not informed of a loss gets no name: neither by a
+%% registration in a doubt, nor by one that was on its way when the doubt began.
+in_doubt() ->
+    Shared = todana_name_scopes:table(services),
+    Self = self(),
+    Register = fun(Name) ->
+        todana_names:register_name_token({services, Name}, self(), #{
+            again => false, notify => true
+        })
+    end,
+    {yes, _} = Register(a),
+    Acknowledged = todana_claims:new(
+        Shared, todana_scope_records:name_key(b), Self, {notify, nothing}
+    ),
+    ok = todana_claim_watcher:begin_claim(Acknowledged),
+    Before = todana_durable:timeout_ms(),
+    ok = todana_durable:configure(#{write_timeout_ms => ?LATE_MS}),
+    ok = sys:suspend(todana_session_leader),
+    ok = sys:suspend(batcher()),
+    Late = spawn_link(fun() -> Self ! {self(), Register(c)} end),
+    receive {todana_names, lost, {services, a}} -> ok end,
+    ok = todana_claim_watcher:end_claim(Acknowledged, held),
+    receive {todana_names, lost, {services, b}} -> ok end,
+    ?assertEqual({error, unavailable}, Register(d)),
+    ?assertEqual(
+        {error, unavailable}, todana_groups:join(services, g, self())
+    ),
+    ok = sys:resume(batcher()),
+    receive {Late, Result} -> ?assertEqual({error, unknown}, Result) end,
+    ok = sys:resume(todana_session_leader),
+    receive {todana_names, regained, {services, a}} -> ok end,
+    ok = todana_durable:configure(#{write_timeout_ms => Before}),
+    ?assertMatch({yes, _}, Register(d)),
+    wait(fun() ->
+        lists:sort(todana_names:which_names(services)) =:= [a, d]
+    end),
+    [ok = todana_names:unregister_name({services, Name}) || Name <- [a, d]],
+    ?assertEqual({messages, []}, process_info(self(), messages)).
 
 %% A table that only looks like one of a scope.
 other_table() ->

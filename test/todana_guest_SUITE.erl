@@ -39,6 +39,7 @@
     a_process_that_ends_on_a_guest_frees_its_name_at_once/1,
     names_of_a_guest_that_ends_are_freed/1,
     a_guest_whose_seat_ends_keeps_its_names/1,
+    a_guest_that_reaches_nobody_informs_its_processes/1,
     a_registration_is_executed_once/1,
     a_name_that_was_unregistered_is_not_registered_again/1,
     a_guest_receives_no_heartbeats/1,
@@ -91,6 +92,7 @@ all() ->
         a_process_that_ends_on_a_guest_frees_its_name_at_once,
         names_of_a_guest_that_ends_are_freed,
         a_guest_whose_seat_ends_keeps_its_names,
+        a_guest_that_reaches_nobody_informs_its_processes,
         a_registration_is_executed_once,
         a_name_that_was_unregistered_is_not_registered_again,
         a_guest_receives_no_heartbeats,
@@ -844,6 +846,18 @@ a_guest_whose_seat_ends_keeps_its_names(Config) ->
     timer:sleep(12_000),
     ?assertEqual({ok, Pid, Token}, names(Z, lookup_token, [{s, n}])),
     ?assertEqual([], changes(Z, Pid)).
+
+%% After seven seconds, although a question to the seat about the session waits
+%% for another seat, as long as a write.
+a_guest_that_reaches_nobody_informs_its_processes(Config) ->
+    [A | _] = Members = cluster([a, b, c], Config),
+    Z = guest(z, A, []),
+    ok = names(Z, start_scope, [s, cluster]),
+    {Pid, {yes, _}} = rpc(Z, ?MODULE, owner, [n, #{notify => true}]),
+    ok = rpc(Z, todana_durable, configure, [#{write_timeout_ms => 600_000}]),
+    [ok = signal(Member, "STOP") || Member <- Members],
+    await(fun() -> changes(Z, Pid) =:= [{todana_names, lost, {s, n}}] end),
+    [ok = signal(Member, "CONT") || Member <- Members].
 
 %% It is executed, and its name unregistered, before the seat that has the
 %% answer is lost.

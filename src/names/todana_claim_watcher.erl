@@ -11,12 +11,15 @@
 %% A watcher that starts finds the claims of the one before it in the records,
 %% after it has fenced the sessions: what was submitted with the knowledge of
 %% that one alone is either in the records then, or is submitted again.
+%%
+%% If a session ends and its processes go on, their claims stay here until the
+%% node has registered them again: the process that does that may end.
 -module(todana_claim_watcher).
 -moduledoc false.
 -behaviour(gen_server).
 
 -export([begin_claim/1, end_claim/2, release/2]).
--export([on_loss/1, is_held/2, forget/1, watchers/0, start_link/1]).
+-export([held/2, is_held/2, forget/1, watchers/0, start_link/1]).
 %% Processes
 -export([read_and_exit/2, free_and_exit/2]).
 -export([init/1, handle_continue/2]).
@@ -58,7 +61,9 @@
     %% Registrations that were undone while it reads.
     released = #{} :: #{todana_scope_records:ref() => []},
     %% What could not be freed a moment ago.
-    resting = [] :: to_free()
+    resting = [] :: to_free(),
+    %% Whether it knows what the watcher before it knew.
+    has_read = false :: boolean()
 }).
 
 -define(NAMES,
@@ -72,7 +77,6 @@
 -define(BATCH_BYTES, (4 bsl 20)).
 %% After a failure.
 -define(PAUSE_MS, 200).
--define(ATTEMPTS, 5).
 
 -doc "A registration is about to be submitted by the caller.".
 -spec begin_claim(claim()) -> ok.
@@ -103,25 +107,26 @@ release(Pid, Ref) ->
         watchers()
     ).
 
--doc "The claims of a session that are not just forgotten with it.".
--spec on_loss(todana_scope_records:session()) -> [claim()].
-on_loss(Session) ->
-    lists:append([
-        on_loss(Watcher, Session, ?ATTEMPTS) || Watcher <- watchers()
-    ]).
+-doc """
+The claims in a scope, of its session and of those before it: all, or those
+whose processes want to be informed of a loss. `some` if a watcher does not know
+its own now, because it is being restarted.
+""".
+-spec held(atom(), all | notify) -> {all | some, [claim()]}.
+held(Scope, Which) ->
+    Answers = [held(Watcher, Scope, Which) || Watcher <- watchers()],
+    Claims = lists:append([Of || {_, Of} <- Answers]),
+    case lists:keymember(false, 1, Answers) of
+        false -> {all, Claims};
+        true -> {some, Claims}
+    end.
 
-%% A watcher that is being restarted is there in a moment.
--spec on_loss(atom(), todana_scope_records:session(), non_neg_integer()) ->
-    [claim()].
-on_loss(_Watcher, _Session, 0) ->
-    [];
-on_loss(Watcher, Session, Left) ->
+-spec held(atom(), atom(), all | notify) -> {boolean(), [claim()]}.
+held(Watcher, Scope, Which) ->
     try
-        gen_server:call(Watcher, {on_loss, Session}, infinity)
+        gen_server:call(Watcher, {held, Scope, Which}, infinity)
     catch
-        exit:_ ->
-            timer:sleep(?PAUSE_MS),
-            on_loss(Watcher, Session, Left - 1)
+        exit:_ -> {false, []}
     end.
 
 -doc "Whether a process has this registration, as its watcher knows.".
@@ -133,11 +138,14 @@ is_held(Pid, Ref) ->
         exit:_ -> false
     end.
 
--doc "A session has ended, and its names are removed by others.".
--spec forget(todana_scope_records:session()) -> ok.
-forget(Session) ->
+-doc """
+A scope was stopped: its names, of all sessions but one that it may have by now,
+are removed by others.
+""".
+-spec forget(atom()) -> ok.
+forget(Scope) ->
     lists:foreach(
-        fun(Watcher) -> gen_server:cast(Watcher, {forget, Session}) end,
+        fun(Watcher) -> gen_server:cast(Watcher, {forget, Scope}) end,
         watchers()
     ).
 
@@ -167,7 +175,7 @@ handle_continue(read, State) -> {noreply, read(State)}.
 read(#state{number = Number} = State) ->
     case todana_name_scopes:all_shared() of
         [] ->
-            State;
+            State#state{has_read = true};
         Scopes ->
             {Pid, _} = spawn_monitor(?MODULE, read_and_exit, [Scopes, Number]),
             State#state{reader = Pid}
@@ -176,7 +184,10 @@ read(#state{number = Number} = State) ->
 -spec read_and_exit([todana_name_scopes:shared()], pos_integer()) ->
     no_return().
 read_and_exit(Scopes, Number) ->
-    exit({read, lists:append([claims(Scope, Number) || Scope <- Scopes])}).
+    exit({read, lists:append([
+        claims(Scope, Number)
+     || #{table := Table} = Scope <- Scopes, is_there(Table)
+    ])}).
 
 -spec claims(todana_name_scopes:shared(), pos_integer()) -> [claim()].
 claims(#{scope := Scope, table := Table, session := Session}, Number) ->
@@ -197,29 +208,33 @@ claims(#{scope := Scope, table := Table, session := Session}, Number) ->
     Claims.
 
 -spec handle_call(
-    {on_loss, binary()} | {is_held, pid(), todana_scope_records:ref()},
+    {held, atom(), all | notify} | {is_held, pid(), todana_scope_records:ref()},
     gen_server:from(), #state{}
-) -> {reply, [claim()] | boolean(), #state{}}.
+) -> {reply, {boolean(), [claim()]} | boolean(), #state{}}.
 handle_call({is_held, Pid, Ref}, _From, #state{owners = Owners} = State) ->
     case Owners of
         #{Pid := {_, #{Ref := {held, _}}}} -> {reply, true, State};
         #{} -> {reply, false, State}
     end;
-handle_call({on_loss, Session}, _From, #state{owners = Owners} = State) ->
-    Claims = [
+handle_call({held, Scope, Which}, _From, #state{has_read = Has} = State) ->
+    {reply, {Has, held_in(Scope, Which, State)}, State}.
+
+-spec held_in(atom(), all | notify, #state{}) -> [claim()].
+held_in(Scope, Which, #state{owners = Owners}) ->
+    [
         Claim
      || _ := {_, Claims} <- Owners,
-        {S, _} := {held, #{on_loss := OnLoss} = Claim} <- Claims,
-        S =:= Session, OnLoss =/= {silent, nothing}
-    ],
-    {reply, Claims, State}.
+        _ := {held, #{scope := S, on_loss := OnLoss} = Claim} <- Claims,
+        S =:= Scope, Which =:= all orelse element(1, OnLoss) =:= notify
+    ].
 
--spec handle_cast({forget, binary()}, #state{}) -> {noreply, #state{}}.
-handle_cast({forget, Session}, #state{owners = Owners} = State) ->
+-spec handle_cast({forget, atom()}, #state{}) -> {noreply, #state{}}.
+handle_cast({forget, Scope}, State) ->
+    Now = todana_name_scopes:table(Scope),
     Ended = [
         Claim
-     || _ := {_, Claims} <- Owners,
-        {S, _} := {held, Claim} <- Claims, S =:= Session
+     || #{ref := {Session, _}} = Claim <- held_in(Scope, all, State),
+        not is_map(Now) orelse map_get(session, Now) =/= Session
     ],
     {noreply, lists:foldl(fun remove/2, State, Ended)}.
 
@@ -254,7 +269,9 @@ handle_info({'DOWN', _, process, Pid, Reason}, #state{
     case Reason of
         {read, Claims} ->
             Read = lists:foldl(fun hold_read/2, State, Claims),
-            {noreply, Read#state{reader = none, released = #{}}};
+            {noreply, Read#state{
+                reader = none, released = #{}, has_read = true
+            }};
         _ ->
             _ = erlang:send_after(?PAUSE_MS, self(), read),
             {noreply, State#state{reader = none}}

@@ -76,7 +76,7 @@ write_once(Table, Basis, [Claim | _] = Claims, Request) ->
             {yes, Rest, Checks, Removals} ?=
                 permits(Request, Table, Basis, Key, Found),
             {commit, [OfSession | Checks], Removals ++ writes(Claims, Rest),
-             {written, owner(Found)}}
+             {written, released(Table, Found)}}
         end
     end),
     case Written of
@@ -188,6 +188,20 @@ token_of(Table, Basis, #{key := Key, ref := Ref}) ->
 -spec owner(todana_scope_records:found(tuple())) -> owner().
 owner({ok, Value, _}) -> {element(1, Value), element(2, Value)};
 owner({none, _}) -> none.
+
+%% Its watcher has to know no more of it. If its session has ended, that is for
+%% its own node, which informs the process.
+-spec released(table(), todana_scope_records:found(tuple())) -> owner().
+released(Table, Found) ->
+    case owner(Found) of
+        {_Pid, {Session, _}} = Owner ->
+            case todana_scope_records:session(Table, Session) of
+                {ok, {_Node, live}, _} -> Owner;
+                _ -> none
+            end;
+        none ->
+            none
+    end.
 
 -spec release(owner()) -> ok.
 release({Pid, Ref}) -> todana_claim_watcher:release(Pid, Ref);

@@ -9,6 +9,9 @@
 %% write cannot be executed from then on. A record says that it was; if there is
 %% none, it was not, or somebody has removed the record since. It is not sent
 %% again, which would give the name to the process a second time.
+%%
+%% While this node does not know whether its session goes on, nothing is
+%% registered: a process that got a name then would not be informed of its loss.
 -module(todana_claims).
 -moduledoc false.
 
@@ -48,7 +51,7 @@ submit(Shared, Claims, Request, DeadlineMs) ->
             no;
         {written, Token} ->
             ok = end_all(Claims, held),
-            {written, Token};
+            relied_on(Shared, Claims, Token);
         {error, unknown} = Failure ->
             ok = end_all(Claims, unknown),
             Failure;
@@ -65,6 +68,21 @@ submit(Shared, Claims, Request, DeadlineMs) ->
         Class:Reason:Stack ->
             ok = end_all(Claims, unknown),
             erlang:raise(Class, Reason, Stack)
+    end.
+
+%% If a doubt has begun since, others may have the name by now, and the process
+%% has not been informed: the claim is taken back. If not, the next doubt finds
+%% the claim at its watcher.
+-spec relied_on(
+    shared(), [claim(), ...], todana_scope_records:token() | none
+) -> outcome().
+relied_on(Shared, Claims, Token) ->
+    case todana_scope_doubt:is_certain(Shared) of
+        true ->
+            {written, Token};
+        false ->
+            ok = end_all(Claims, unknown),
+            {error, unknown}
     end.
 
 %% Messages about the old ones may still be on their way.
@@ -88,6 +106,7 @@ end_all(Claims, Outcome) ->
 attempt(Shared, Claims, Request) ->
     #{table := Table, session := Session} = Shared,
     maybe
+        ok ?= is_certain(Shared),
         {ok, Basis} ?= todana_claim_basis:get(Table, Session),
         ok = lists:foreach(fun todana_claim_watcher:begin_claim/1, Claims),
         case todana_claim_writes:write(Table, Basis, Claims, Request) of
@@ -103,6 +122,13 @@ attempt(Shared, Claims, Request) ->
             {error, _} = Failure ->
                 Failure
         end
+    end.
+
+-spec is_certain(shared()) -> ok | failure().
+is_certain(Shared) ->
+    case todana_scope_doubt:is_certain(Shared) of
+        true -> ok;
+        false -> {error, unavailable}
     end.
 
 %% On a guest, only this node knows that a process of it has ended.

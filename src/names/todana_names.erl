@@ -59,8 +59,9 @@ that the name may be another process's, and what `lookup/1` returns:
 }.
 -doc """
 `unavailable`: not executed, because the log of the cluster cannot be read or
-written now. `unknown`: perhaps executed. A registration whose outcome is
-unknown is taken back as soon as that is possible. `too_large`: name and
+written now, or because this node may have lost its names. `unknown`: perhaps
+executed. A registration whose outcome is unknown is taken back as soon as that
+is possible. `too_large`: name and
 metadata are longer than a record may be. `full`: the log has no room.
 """.
 -type failure() :: {error, unavailable | unknown | too_large | full}.

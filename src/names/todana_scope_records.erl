@@ -32,8 +32,8 @@
 -export([member_prefix/3, member_of/1]).
 -export([at/4, at/5]).
 -export([refresh/2, refresh/3, read/2, find/3, token/1]).
--export([session/2, begin_session/2, end_session/2, end_session/3, fence/2]).
--export([forget_session/2]).
+-export([session/2, session/3, begin_session/2, end_session/2, end_session/3]).
+-export([fence/2, forget_session/2]).
 -export([generation/0, era/2]).
 -export([change/3, change_latest/4, removal/2, writes/3, remove/2, check/2]).
 -export([commit/3, removal_bytes/1, fits_step/1]).
@@ -214,6 +214,12 @@ token({none, _State}) ->
 -doc "The record of a session on this node.".
 -spec session(table(), session()) -> found(session_value()) | failure().
 session(Table, Session) -> read(Table, session_key(Session)).
+
+-doc "The same. A guest waits for the answer for this time at most.".
+-spec session(table(), session(), pos_integer()) ->
+    found(session_value()) | failure().
+session(Table, Session, TimeoutMs) ->
+    find(Table, session_key(Session), local, TimeoutMs).
 
 -doc "Writes that a session of this node has begun; ok if it has before.".
 -spec begin_session(table(), session()) -> ok | failure().

@@ -4,8 +4,9 @@
 %% The leader answers it, and ends the sessions of a node that it has not heard
 %% for ?SILENT_MS (todana_session_leader). A node whose heartbeats have not been
 %% answered for ?DOUBT_MS, counted from the moment at which the last answered
-%% one was sent, cannot know whether its names are others' by now: processes
-%% that have asked for it are informed that they may have lost their names.
+%% one was sent, cannot know whether its names are others' by now
+%% (todana_scope_doubt): processes that have asked for it are informed that they
+%% may have lost their names, and none is registered.
 %%
 %% When a heartbeat is answered again, the records say what has become of the
 %% sessions, after a fence: an end of the session that the leader has decided
@@ -13,6 +14,10 @@
 %% that nobody has unregistered. The others are replaced; names whose processes
 %% have asked for it, and members of groups, are registered again, as long as
 %% that takes.
+%%
+%% Reads and writes of records are work of other processes: on a guest, each may
+%% take as long as a write, and heartbeats and the time of the doubt must not
+%% wait for that.
 -module(todana_scope_session).
 -moduledoc false.
 -behaviour(gen_server).
@@ -21,16 +26,14 @@
 -export([while_available/1]).
 -export([start_link/0]).
 %% Processes
--export([verify_and_exit/1, claim_and_exit/2]).
+-export([look_and_exit/1, verify_and_exit/1, claim_and_exit/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 %% How long the start of a scope waits for the log.
 -define(START_MS, 30_000).
 -define(PAUSE_MS, 50).
-%% Less than ?SILENT_MS - ?PROOF_MS of the leader: a leader that answers may
-%% have been replaced for as long as its proof is old. The difference is for
-%% clocks that differ in rate, by a tenth at most.
--define(DOUBT_MS, 7_000).
+%% How long a guest waits until its seat says whether a session goes on.
+-define(LOOK_MS, 2_000).
 %% How long an orderly stop waits until the names are freed.
 -define(STOP_MS, 2_000).
 %% Claims that are registered again before the process hears of their outcome.
@@ -42,21 +45,20 @@
 
 -type shared() :: todana_name_scopes:shared().
 -type claim() :: todana_claim_watcher:claim().
--type work() :: verify | {claim, atom()}.
+-type work() :: look | verify | {claim, atom()}.
 %% The fate of a session, and its claims that were lost although it goes on.
 -type verdict() ::
     {goes_on, Lost :: [claim()]} | {replaced, shared()} | unknown.
 
 -record(state, {
-    %% When the last heartbeat that was answered was sent.
-    received_ms :: integer(),
     timer = none :: none | reference(),
-    %% Scopes whose names may be lost.
-    doubtful = #{} :: #{atom() => []},
     %% Registrations whose processes know that they may have lost them.
     informed = #{} :: #{todana_scope_records:ref() => []},
-    %% Claims of each scope that are to be registered again.
+    %% Claims of each scope that are to be registered again. The watchers have
+    %% them, too, until that is decided.
     again = #{} :: #{atom() => [claim()]},
+    %% Scopes of which the process before this one may have left some.
+    unread = #{} :: #{atom() => []},
     %% The work that goes on, by its process. Each may wait for the log.
     going = #{} :: #{pid() => work()}
 }).
@@ -172,10 +174,10 @@ stop_scope(#{scope := Scope}) ->
     case gen_server:call(?MODULE, {stop, Scope}, infinity) of
         {ok, #{table := Table, session := Session} = Shared} ->
             lists:foreach(
-                fun(Claim) -> inform(lost, Claim) end, on_loss([Shared])
+                fun(Claim) -> inform(lost, Claim) end, notified([Shared])
             ),
             _ = todana_ended_sessions:clean(Table, Session),
-            todana_claim_watcher:forget(Session);
+            todana_claim_watcher:forget(Scope);
         none ->
             ok
     end.
@@ -211,7 +213,7 @@ when_settled(Scope, NotFound, Function) ->
             {true, #{} = Shared} ->
                 case Function(Shared) of
                     NotFound ->
-                        case is_settled(Scope) of
+                        case is_settled(Scope) andalso not has_ended(Shared) of
                             true -> NotFound;
                             false -> {error, unavailable}
                         end;
@@ -238,6 +240,7 @@ while_available(DeadlineMs, Function) ->
             Result
     end.
 
+%% As far as this node knows.
 -spec is_settled(atom()) -> boolean().
 is_settled(Scope) ->
     try
@@ -253,16 +256,23 @@ start_link() ->
 %% What the process before this one knew is lost: its names may be, too.
 -spec init([]) -> {ok, #state{}}.
 init([]) ->
+    %% Its work ends with it, before the next one begins it anew.
+    _ = process_flag(trap_exit, true),
+    Shared = todana_name_scopes:all_shared(),
+    Scopes = [Scope || #{scope := Scope} <- Shared],
+    ok = todana_scope_doubt:create(Scopes),
     ok = todana_claim_basis:create(),
-    State = until_doubt(#state{received_ms = now_ms()}),
-    {ok, doubt(todana_name_scopes:all_shared(), State)}.
+    %% Nothing is registered until a heartbeat is answered.
+    self() ! beat,
+    State = #state{unread = #{Scope => [] || Scope <- Scopes}},
+    {ok, lost(notified(Shared), until_doubt(State))}.
 
 %% Exactly: a beat may be late.
 -spec until_doubt(#state{}) -> #state{}.
-until_doubt(#state{received_ms = ReceivedMs, timer = Timer} = State) ->
+until_doubt(#state{timer = Timer} = State) ->
     _ = Timer =/= none andalso erlang:cancel_timer(Timer),
     Next = erlang:start_timer(
-        ReceivedMs + ?DOUBT_MS, self(), doubt, [{abs, true}]
+        todana_scope_doubt:from_ms(), self(), doubt, [{abs, true}]
     ),
     State#state{timer = Next}.
 
@@ -276,39 +286,41 @@ handle_call({started, #{scope := Scope} = Shared}, _From, State) ->
         #{} -> {reply, already, State};
         _Local -> {reply, {error, {other_class, local}}, State}
     end;
-handle_call({stop, Scope}, _From, #state{again = Again} = State) ->
+handle_call({stop, Scope}, _From, State) ->
+    #state{again = Again, unread = Unread} = State,
     case todana_name_scopes:table(Scope) of
         #{} = Shared ->
             ok = todana_name_scopes:unshare(Scope),
+            ok = todana_scope_doubt:trust(Scope),
             ok = todana_name_cache:close(maps:get(table, Shared)),
             ok = todana_claim_basis:forget(maps:get(session, Shared)),
-            Others = State#state{again = maps:remove(Scope, Again)},
+            Others = State#state{
+                again = maps:remove(Scope, Again),
+                unread = maps:remove(Scope, Unread)
+            },
             {reply, {ok, Shared}, Others};
         _ ->
             {reply, none, State}
     end;
 handle_call({is_settled, Scope}, _From, State) ->
-    #state{doubtful = Doubtful, again = Again, going = Going} = State,
-    Shared = todana_name_scopes:table(Scope),
+    #state{again = Again, going = Going} = State,
     IsSettled =
-        not is_map_key(Scope, Doubtful) andalso
+        not todana_scope_doubt:is_doubtful(Scope) andalso
         not is_map_key(Scope, Again) andalso
-        not lists:member({claim, Scope}, maps:values(Going)) andalso
-        not (is_map(Shared) andalso has_ended(Shared)),
+        not lists:member({claim, Scope}, maps:values(Going)),
     {reply, IsSettled, State}.
 
 %% With the first one, heartbeats begin.
 -spec started(shared(), #state{}) -> #state{}.
 started(Shared, State) ->
-    ReceivedMs =
-        case todana_name_scopes:all_shared() of
-            [] -> now_ms();
-            _ -> State#state.received_ms
-        end,
+    ok = case todana_name_scopes:all_shared() of
+        [] -> todana_scope_doubt:answered(now_ms());
+        _ -> ok
+    end,
     ok = todana_name_scopes:share(Shared),
     ok = todana_name_cache:open(maps:get(table, Shared)),
     self() ! beat,
-    until_doubt(State#state{received_ms = ReceivedMs}).
+    until_doubt(State).
 
 -spec handle_cast(term(), #state{}) -> {noreply, #state{}}.
 handle_cast(_Message, State) ->
@@ -318,18 +330,21 @@ handle_cast(_Message, State) ->
 handle_info(beat, State) ->
     ok = todana_beat:flush(),
     case todana_name_scopes:all_shared() of
-        [] -> {noreply, State#state{doubtful = #{}, informed = #{}}};
+        [] -> {noreply, State#state{informed = #{}}};
         Scopes -> {noreply, claim_again(beat(Scopes, State))}
     end;
 handle_info({todana_heartbeat_answer, SentMs}, State) ->
-    LastMs = max(SentMs, State#state.received_ms),
-    {noreply, verify(until_doubt(State#state{received_ms = LastMs}))};
+    ok = todana_scope_doubt:answered(SentMs),
+    {noreply, verify(until_doubt(State))};
 handle_info({timeout, Timer, doubt}, #state{timer = Timer} = State) ->
     Scopes = todana_name_scopes:all_shared(),
     {noreply, doubt(Scopes, State#state{timer = none})};
 handle_info({'DOWN', _, process, Pid, Result}, #state{going = Going} = State) ->
     Others = State#state{going = maps:remove(Pid, Going)},
     case {Going, Result} of
+        {#{Pid := look}, {looked, Ended}} ->
+            StillNow = [Shared || Shared <- Ended, is_now(Shared)],
+            {noreply, doubt(StillNow, Others)};
         {#{Pid := verify}, {verified, Found}} ->
             {noreply, claim_again(verified(Found, Others))};
         {#{Pid := {claim, Scope}}, {claimed, Regained, Decided}} ->
@@ -352,21 +367,47 @@ handle_info(_Other, State) ->
 beat(Scopes, State) ->
     Sessions = [Session || #{session := Session} <- Scopes],
     ok = todana_session_leader:heartbeat(Sessions),
-    doubt([Shared || Shared <- Scopes, has_ended(Shared)], State).
+    run(look, look_and_exit, [Scopes], inform_late(State)).
 
+-spec look_and_exit([shared()]) -> no_return().
+look_and_exit(Scopes) ->
+    exit({looked, [Shared || Shared <- Scopes, has_ended(Shared)]}).
+
+-spec is_now(shared()) -> boolean().
+is_now(#{scope := Scope} = Shared) ->
+    todana_name_scopes:table(Scope) =:= Shared.
+
+%% A registration may have been acknowledged when the doubt began, or its
+%% watcher may have been starting.
+-spec inform_late(#state{}) -> #state{}.
+inform_late(State) -> lost(notified(doubtful()), State).
+
+-spec doubtful() -> [shared()].
+doubtful() ->
+    [
+        Shared
+     || #{scope := Scope} = Shared <- todana_name_scopes:all_shared(),
+        todana_scope_doubt:is_doubtful(Scope)
+    ].
+
+%% First the mark: a registration that does not see it has informed its watcher
+%% before.
 -spec doubt([shared()], #state{}) -> #state{}.
-doubt(Scopes, #state{doubtful = Doubtful} = State) ->
+doubt(Scopes, State) ->
     New = [
         Shared
-     || #{scope := Scope} = Shared <- Scopes, not is_map_key(Scope, Doubtful)
+     || #{scope := Scope} = Shared <- Scopes,
+        not todana_scope_doubt:is_doubtful(Scope)
     ],
+    lists:foreach(
+        fun(#{scope := Scope}) -> todana_scope_doubt:doubt(Scope) end, New
+    ),
     _ = New =/= [] andalso logger:warning(
         "todana: the leader of the cluster does not answer this node, and may "
         "free what its processes have in ~0tp",
         [[Scope || #{scope := Scope} <- New]]
     ),
-    All = maps:merge(Doubtful, #{Scope => [] || #{scope := Scope} <- New}),
-    lost(on_loss(New), State#state{doubtful = All}).
+    lost(notified(New), State).
 
 %% Each process gets the message once for a doubt.
 -spec lost([claim()], #state{}) -> #state{}.
@@ -377,13 +418,10 @@ lost(Claims, #state{informed = Informed} = State) ->
     Refs = #{Ref => [] || #{ref := Ref} <- New},
     State#state{informed = maps:merge(Informed, Refs)}.
 
-%% A guest without a seat does not know, and goes on sending heartbeats.
+%% A guest without a seat does not know.
 -spec has_ended(shared()) -> boolean().
 has_ended(#{table := Table, session := Session}) ->
-    HasRecords = todana_guest:seat() =/= none orelse
-        not todana_guest:is_guest(),
-    case HasRecords andalso todana_scope_records:session(Table, Session) of
-        false -> false;
+    case todana_scope_records:session(Table, Session, ?LOOK_MS) of
         {ok, {_Node, live}, _} -> false;
         {error, _} -> false;
         _Ended -> true
@@ -391,33 +429,34 @@ has_ended(#{table := Table, session := Session}) ->
 
 %% The leader counts from a moment ago again.
 -spec verify(#state{}) -> #state{}.
-verify(#state{doubtful = Doubtful} = State) ->
-    Scopes = [
-        Shared
-     || #{scope := Scope} = Shared <- todana_name_scopes:all_shared(),
-        is_map_key(Scope, Doubtful)
-    ],
-    case Scopes =/= [] andalso is_answered(State) of
+verify(State) ->
+    Scopes = doubtful(),
+    case Scopes =/= [] andalso todana_scope_doubt:is_answered() of
         true -> run(verify, verify_and_exit, [Scopes], State);
         false -> State
     end.
-
--spec is_answered(#state{}) -> boolean().
-is_answered(#state{received_ms = ReceivedMs}) ->
-    now_ms() - ReceivedMs < ?DOUBT_MS.
 
 -spec verify_and_exit([shared()]) -> no_return().
 verify_and_exit(Scopes) ->
     exit({verified, [{Shared, verdict(Shared)} || Shared <- Scopes]}).
 
+%% None, while a watcher does not know its claims: they would neither be
+%% registered again, nor their processes be informed.
 -spec verdict(shared()) -> verdict().
-verdict(#{scope := Scope, table := Table, session := Session} = Shared) ->
+verdict(#{scope := Scope} = Shared) ->
+    case todana_claim_watcher:held(Scope, all) of
+        {all, Claims} -> verdict(Shared, of_session(Shared, Claims));
+        {some, _} -> unknown
+    end.
+
+-spec verdict(shared(), [claim()]) -> verdict().
+verdict(#{scope := Scope, table := Table, session := Session}, Claims) ->
     maybe
         %% In this order: a fence of a record that is not the newest is none.
         ok ?= todana_scope_records:refresh(Table, linear),
         ok ?= todana_scope_records:fence(Table, Session),
         {ok, {_Node, live}, _} ?= todana_scope_records:session(Table, Session),
-        {goes_on, [C || C <- on_loss([Shared]), not is_held(Table, C)]}
+        {goes_on, [Claim || Claim <- Claims, not is_held(Table, Claim)]}
     else
         {error, _} ->
             unknown;
@@ -441,46 +480,72 @@ is_held(Table, #{key := Key, ref := Ref}) ->
 verified(Found, State) -> lists:foldl(fun verified_one/2, State, Found).
 
 -spec verified_one({shared(), verdict()}, #state{}) -> #state{}.
-verified_one({Before, Verdict}, State) ->
-    #{scope := Scope, session := Session} = Before,
-    case {todana_name_scopes:table(Scope), Verdict, is_answered(State)} of
-        {_, unknown, _} ->
-            State;
-        %% The fence took so long that the leader may have counted on.
-        {_, {goes_on, _}, false} ->
-            State;
-        {#{session := Session}, {goes_on, Lost}, true} ->
-            logger:notice(
-                "todana: the leader answers this node again; its processes "
-                "have kept what they had in ~0tp", [Scope]
-            ),
-            ok = say_lost(Scope, Lost),
-            lists:foreach(
-                fun(#{pid := Pid, ref := Ref}) ->
-                    todana_claim_watcher:release(Pid, Ref)
-                end,
-                Lost
-            ),
-            regained(on_loss([Before]) -- Lost, certain(Scope, State));
-        {#{session := Session}, {replaced, Next}, _} ->
-            Claims = on_loss([Before]),
-            logger:warning(
-                "todana: the leader answers this node again, and has freed "
-                "what its processes had in ~0tp; ~b registrations are made "
-                "again", [Scope, length([C || C <- Claims, is_again(C)])]
-            ),
-            ok = todana_name_scopes:share(Next),
-            ok = todana_claim_basis:forget(Session),
-            todana_claim_watcher:forget(Session),
-            #state{again = Again} = Informed =
-                lost(Claims, certain(Scope, State)),
-            Wanted = maps:get(Scope, Again, []) ++ Claims,
-            Informed#state{again = Again#{Scope => Wanted}};
-        %% It was stopped meanwhile. The leader ends a session that was begun
-        %% for it.
+verified_one({_Before, unknown}, State) ->
+    State;
+verified_one({#{scope := Scope} = Before, Verdict}, State) ->
+    IsAnswered = todana_scope_doubt:is_answered(),
+    case {is_now(Before), Verdict, todana_claim_watcher:held(Scope, all)} of
+        {true, {goes_on, Lost}, {all, Claims}} when IsAnswered ->
+            goes_on(Before, Lost, Claims, State);
+        {true, {replaced, Next}, {all, Claims}} ->
+            %% If that took too long, the next answer is about the new one.
+            ok = case IsAnswered of
+                true -> todana_scope_doubt:trust(Scope);
+                false -> ok
+            end,
+            replaced(Before, Next, Claims, State);
+        %% The scope was stopped meanwhile, or the fence took so long that the
+        %% leader may have counted on, or a watcher has ended. The leader ends a
+        %% session that was begun for nothing.
         _ ->
-            certain(Scope, State)
+            State
     end.
+
+-spec goes_on(shared(), Lost :: [claim()], [claim()], #state{}) -> #state{}.
+goes_on(#{scope := Scope} = Shared, Lost, Claims, State) ->
+    logger:notice(
+        "todana: the leader answers this node again; its processes have kept "
+        "what they had in ~0tp", [Scope]
+    ),
+    ok = say_lost(Scope, Lost),
+    ok = release(Lost),
+    ok = todana_scope_doubt:trust(Scope),
+    Kept = of_session(Shared, Claims),
+    regained(Kept -- Lost, wanted(Scope, [], Claims -- Kept, State)).
+
+-spec replaced(shared(), shared(), [claim()], #state{}) -> #state{}.
+replaced(#{scope := Scope, session := Session} = Before, Next, All, State) ->
+    Claims = of_session(Before, All),
+    logger:warning(
+        "todana: the leader answers this node again, and has freed what its "
+        "processes had in ~0tp; ~b registrations are made again",
+        [Scope, length([Claim || Claim <- Claims, is_again(Claim)])]
+    ),
+    ok = todana_name_scopes:share(Next),
+    ok = todana_claim_basis:forget(Session),
+    wanted(Scope, Claims, All -- Claims, State).
+
+%% These claims are to be registered again, and older ones that the process
+%% before this one has left.
+-spec wanted(atom(), [claim()], Older :: [claim()], #state{}) -> #state{}.
+wanted(Scope, Claims, Older, #state{again = Again, unread = Unread} = State) ->
+    Left = case is_map_key(Scope, Unread) of
+        true -> Older;
+        false -> []
+    end,
+    Wanted = maps:get(Scope, Again, []) ++ Left ++ Claims,
+    lost(Left ++ Claims, State#state{
+        again = Again#{Scope => Wanted}, unread = maps:remove(Scope, Unread)
+    }).
+
+-spec release([claim()]) -> ok.
+release(Claims) ->
+    lists:foreach(
+        fun(#{pid := Pid, ref := Ref}) ->
+            todana_claim_watcher:release(Pid, Ref)
+        end,
+        Claims
+    ).
 
 -spec is_again(claim()) -> boolean().
 is_again(#{on_loss := {_, nothing}}) -> false;
@@ -500,10 +565,6 @@ say_lost(Scope, Claims) ->
         "todana: ~b processes of this node have lost names in ~0tp, and go on: "
         "~0tP", [length(Names), Scope, lists:sublist(Names, ?SAID), 40]
     ).
-
--spec certain(atom(), #state{}) -> #state{}.
-certain(Scope, #state{doubtful = Doubtful} = State) ->
-    State#state{doubtful = maps:remove(Scope, Doubtful)}.
 
 %% Those who know that they may have lost it.
 -spec regained([claim()], #state{}) -> #state{}.
@@ -552,7 +613,8 @@ again(Scope, #{pid := Pid} = Claim) ->
 -spec again_in(shared(), claim()) -> regained | not_regained | failed.
 again_in(Shared, #{on_loss := join_again} = Claim) ->
     case todana_group_members:join_again(Shared, Claim) of
-        ok -> regained;
+        %% At once: a second time, it would be a member twice.
+        ok -> release([Claim]), regained;
         {error, _} -> failed
     end;
 again_in(Shared, #{on_loss := {_, {again, Metadata}} = OnLoss} = Claim) ->
@@ -587,6 +649,7 @@ again_owned(#{table := Table}, #{key := Key, pid := Pid}) ->
 
 -spec decided(atom(), [claim()], #state{}) -> #state{}.
 decided(Scope, Decided, #state{again = Again} = State) ->
+    ok = release(Decided),
     case Again of
         #{Scope := Claims} ->
             Refs = #{Ref => [] || #{ref := Ref} <- Decided},
@@ -599,13 +662,20 @@ decided(Scope, Decided, #state{again = Again} = State) ->
             State
     end.
 
--spec on_loss([shared()]) -> [claim()].
-on_loss(Scopes) ->
-    [
-        Claim
-     || #{session := Session} <- Scopes,
-        Claim <- todana_claim_watcher:on_loss(Session)
-    ].
+%% Those whose processes want to be informed. A watcher that is being restarted
+%% does not know them, and is asked again with the next beat.
+-spec notified([shared()]) -> [claim()].
+notified(Scopes) ->
+    lists:append([
+        of_session(
+            Shared, element(2, todana_claim_watcher:held(Scope, notify))
+        )
+     || #{scope := Scope} = Shared <- Scopes
+    ]).
+
+-spec of_session(shared(), [claim()]) -> [claim()].
+of_session(#{session := Session}, Claims) ->
+    [Claim || #{ref := {Of, _}} = Claim <- Claims, Of =:= Session].
 
 %% A member of a group is not informed: it joins again.
 -spec inform(lost | regained, claim()) -> ok.
@@ -623,7 +693,9 @@ run(Name, Function, Arguments, #state{going = Going} = State) ->
         true ->
             State;
         false ->
-            {Pid, _} = spawn_monitor(?MODULE, Function, Arguments),
+            {Pid, _} = spawn_opt(
+                ?MODULE, Function, Arguments, [link, monitor]
+            ),
             State#state{going = Going#{Pid => Name}}
     end.
 

@@ -57,11 +57,12 @@ init([]) ->
 
 %% Asked when the session has been read: a heartbeat may have come since the
 %% look began, or have waited in the queue of this process. If it is answered,
-%% the node fences its session before it relies on it.
+%% the node fences its session before it relies on it. Or this node may lead no
+%% more, and another one hears the heartbeats.
 -spec handle_call({is_silent, session()}, gen_server:from(), #state{}) ->
     {reply, boolean(), #state{}}.
-handle_call({is_silent, Session}, _From, State) ->
-    #state{leads = Leads, received_ms = ReceivedMs} = State,
+handle_call({is_silent, Session}, _From, Before) ->
+    #state{leads = Leads, received_ms = ReceivedMs} = State = led(Before),
     {reply, Leads andalso is_silent(Session, ReceivedMs), State}.
 
 -spec is_silent(session(), #{session() => integer()}) -> boolean().
