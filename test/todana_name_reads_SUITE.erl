@@ -67,7 +67,8 @@ a_name_has_a_page(Config) ->
     Text = pid_text(A, Pid),
     ?assertEqual({200, #{
         ~"name" => ~"{user,7}", ~"node" => Node, ~"pid" => Text,
-        ~"token" => Token, ~"metadata" => ~"#{a => \"b\"}"
+        ~"token" => integer_to_binary(Token),
+        ~"metadata" => ~"#{a => \"b\"}"
     }}, get(A, ["/names/services?name=", quoted("{user,7}")])),
     ?assertEqual([
         ~"node", Node, ~"pid", Text, ~"token", Token, ~"metadata",
@@ -380,7 +381,8 @@ every_node_reads_every_scope(Config) ->
             await(fun() ->
                 Path = quoted("#{seen_at_a=>{x,'At A'}}"),
                 {200, #{
-                    ~"node" => Node, ~"pid" => Text, ~"token" => Token,
+                    ~"node" => Node, ~"pid" => Text,
+                    ~"token" => integer_to_binary(Token),
                     ~"metadata" => ~"undefined",
                     ~"name" => ~"#{seen_at_a => {x,'At A'}}"
                 }} =:= get(N, ["/names/services?name=", Path])

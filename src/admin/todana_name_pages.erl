@@ -176,7 +176,8 @@ process(Name, Pid, Token) ->
     Named = maps:merge(named(name, Name), process(Pid)),
     case Token of
         none -> Named;
-        _ -> Named#{token => Token}
+        %% Many readers of JSON keep 53 bits of a number.
+        _ -> Named#{token => integer_to_binary(Token)}
     end.
 
 -spec process(pid()) -> #{node | pid => binary()}.

@@ -82,7 +82,9 @@ const DIFFERENCES: &[&str] = &[
      once and gives free pages back to the system in the background, which takes some 0.2 ms for \
      each MiB, and keeps threads waiting that need memory of the same arena; so it takes at most \
      1 % of the time, and does nothing within a second of another one. It has an effect with \
-     glibc. `MEMORY MALLOC-STATS` returns a sentence.",
+     glibc. The node does the same by itself when clients, or tables, have halved what they hold, \
+     by 16 MiB or more: at most every ten seconds, and 0.1 % of the time. `MEMORY MALLOC-STATS` \
+     returns a sentence.",
     "`BITOP` also has the operators DIFF, DIFF1, ANDOR and ONE of Redis 8.2. Values of more than a \
      MiB together are combined in slices; if others change them meanwhile, the command starts \
      over, and after 16 times it returns an error. In a durable database and between MULTI and \

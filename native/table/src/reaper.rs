@@ -147,8 +147,8 @@ pub const RELEASE_SHARE: u32 = 1_000;
 /// Gives the free memory of the process back to the system, after the garbage that is queued.
 /// Meanwhile other threads may wait for memory ([`malloc::trim`]), so it takes at most one part in
 /// `share` of the time: if too little has passed since the last release, this does nothing. It also
-/// does nothing if the thread is stopped, or if the C library is not glibc. Returns whether a release
-/// is queued.
+/// does nothing if the thread is stopped, or if the C library is not glibc. Returns whether a
+/// release is queued.
 pub fn release_free_memory(share: u32) -> bool {
     let rests = |(ended, took): (Instant, Duration)| ended.elapsed() < rest(took, share);
     if LAST_RELEASE.lock().is_some_and(rests) {
