@@ -367,6 +367,7 @@ a_guest_is_refused(Config) ->
     has(refused_guest(z, off, []), "name a member"),
     has(refused_guest(z, A, [{databases, 'a.kct'}]), "other ones: db0.kch"),
     has(refused_guest(a, A, []), "itself"),
+    has(refused_guest(z, 'a@nowhere', []), "start this emulator with -sname"),
     Alone = node(d, [], Config),
     has(refused_guest(z, Alone, []), "not a member of a cluster").
 

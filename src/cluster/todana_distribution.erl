@@ -10,7 +10,7 @@
 
 -export([start/1, check/1, cookie_file/1, check_cookie/1]).
 -export([check_join/2, peers/1]).
--export([is_near/1]).
+-export([is_near/1, is_long/1]).
 -export([has_tls/0, connect/1, is_alive/1]).
 %% The decisions, for tests
 -export([refusal/2, can_join/3]).
@@ -325,10 +325,19 @@ listen_on(Address, Port) ->
             application:set_env(kernel, inet_dist_listen_max, Port)
     end.
 
+-doc "Whether the node has a long name.".
+-spec is_long(node()) -> boolean().
+is_long(Node) ->
+    [_, Host] = string:split(atom_to_list(Node), "@"),
+    has_domain(Host).
+
+-spec has_domain(string()) -> boolean().
+has_domain(Host) -> lists:any(fun(C) -> C =:= $. orelse C =:= $: end, Host).
+
 -spec start_kernel(node(), string()) -> ok | {error, iodata()}.
 start_kernel(Name, Host) ->
     Domain =
-        case lists:any(fun(C) -> C =:= $. orelse C =:= $: end, Host) of
+        case has_domain(Host) of
             true -> longnames;
             false -> shortnames
         end,

@@ -53,8 +53,8 @@
     is_shut = false :: boolean(),
     %% Whether the members know that this node wants no heartbeats.
     rests = false :: boolean(),
-    %% Why the last member that was asked is no seat.
-    why = "no member answers" :: unicode:chardata()
+    %% Why members are no seat, as far as they have been asked.
+    why = #{} :: #{node() => unicode:chardata()}
 }).
 
 -define(SILENT_MS, 2_000).
@@ -288,13 +288,25 @@ connect_and_exit(Members) ->
 
 %% The clients get errors from now on.
 -spec shut(#state{}) -> #state{}.
-shut(#state{why = Why} = State) ->
+shut(State) ->
+    Reasons = reasons(State),
     logger:warning(
-        "todana: this guest reaches no member that serves: ~ts", [Why]
+        "todana: this guest reaches no member that serves: ~ts", [Reasons]
     ),
     ok = todana_nif:guest_shut(text(["no member of the cluster serves this "
-                                     "guest: ", Why])),
+                                     "guest: ", Reasons])),
     State#state{is_shut = true}.
+
+-spec reasons(#state{}) -> unicode:chardata().
+reasons(#state{members = Members, why = Why}) ->
+    lists:join("; ", [
+        [atom_to_list(Member), ": ", maps:get(Member, Why, "not asked yet")]
+     || Member <- lists:sort(Members)
+    ]).
+
+-spec is_no_seat(node(), unicode:chardata(), #state{}) -> #state{}.
+is_no_seat(Member, Reason, #state{why = Why} = State) ->
+    next(State#state{why = Why#{Member => Reason}}).
 
 -spec lost(unicode:chardata(), #state{}) -> #state{}.
 lost(Why, #state{seat = {Pid, Monitor}} = State) ->
@@ -306,9 +318,8 @@ lost(Why, #state{seat = {Pid, Monitor}} = State) ->
     ok = persistent_term:put(?SEAT, none),
     ok = todana_nif:guest_lose_seat(),
     ok = follow(whereis(todana_interest), none),
-    ask(next(State#state{
-        seat = none, leaderless_ms = none, since_ms = now_ms(),
-        why = [atom_to_list(node(Pid)), ": ", Why]
+    ask(is_no_seat(node(Pid), Why, State#state{
+        seat = none, leaderless_ms = none, since_ms = now_ms()
     })).
 
 %% The one that was asked or lost is the last one from now on.
@@ -357,9 +368,8 @@ asked(_Member, {ok, Welcome}, #state{log = Before} = State) ->
         seat = {Pid, Monitor}, log = Log
     });
 asked(Member, {_Error, Sentence}, State) ->
-    New = next(State#state{why = [atom_to_list(Member), ": ", Sentence]}),
     ok = later(ask, ?RETRY_MS),
-    New;
+    is_no_seat(Member, Sentence, State);
 asked(Member, _Exit, State) ->
     asked(Member, {error, "it does not answer"}, State).
 
@@ -400,7 +410,10 @@ noted(Members, #state{members = Known} = State) ->
         false ->
             ok = persistent_term:put(?MEMBERS, lists:sort(Members)),
             Kept = [M || M <- Known, lists:member(M, Members)],
-            State#state{members = Kept ++ shuffled(Members -- Kept)}
+            State#state{
+                members = Kept ++ shuffled(Members -- Kept),
+                why = maps:with(Members, State#state.why)
+            }
     end.
 
 -spec later(beat | ask, pos_integer()) -> ok.
