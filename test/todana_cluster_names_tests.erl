@@ -1094,7 +1094,7 @@ settle() ->
     [
         wait(fun() ->
             State = sys:get_state(Watcher, infinity),
-            [ToFree, Worker, _, _, Resting] =
+            [ToFree, Worker, _, _, Resting | _] =
                 lists:nthtail(4, tuple_to_list(State)),
             {ToFree, Worker, Resting} =:= {[], none, []}
         end)
