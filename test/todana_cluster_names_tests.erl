@@ -685,9 +685,10 @@ released_first() ->
     ok = todana_names:unregister_name({services, a}),
     [ok = todana_claim_watcher:end_claim(Claim, held) || Claim <- Claims],
     settle(),
+    {all, Held} = todana_claim_watcher:held(services, all),
     ?assertEqual(
         [todana_scope_records:name_key(b)],
-        [Key || #{key := Key} <- todana_claim_watcher:on_loss(Session)]
+        [Key || #{key := Key, pid := Pid} <- Held, Pid =:= self()]
     ),
     ok = todana_scope_records:end_session(?TABLE, Session),
     %% Once it is registered again, all is.
