@@ -45,7 +45,7 @@ func parse(t *testing.T, text string) []Operation {
 			}
 			o.Steps = append(o.Steps, step)
 		}
-		o.Connection, o.WrongClock = strings.CutSuffix(words[6], "!")
+		o.Connection, o.WrongClock = strings.TrimSuffix(words[6], "!"), strings.HasSuffix(words[6], "!")
 		fmt.Sscanf(o.Connection, "@%d/%d/%d", &o.Client, &o.Node, &o.Memory)
 		found = append(found, o)
 	}

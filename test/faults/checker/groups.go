@@ -26,9 +26,8 @@ func (j joined) read() (int64, map[string]member) {
 			continue
 		}
 		label, times, _ := strings.Cut(word, "=")
-		number, isLoose := strings.CutSuffix(times, "~")
-		count, _ := strconv.Atoi(number)
-		members[label] = member{count, isLoose}
+		count, _ := strconv.Atoi(strings.TrimSuffix(times, "~"))
+		members[label] = member{count, strings.HasSuffix(times, "~")}
 	}
 	return now, members
 }
