@@ -76,8 +76,8 @@ CHANGES = {
         (
             ("            Held = [Claim || _ := {held, Claim} <- Claims],\n", "            Held = [Claim || _ := {_, Claim} <- Claims],\n"),
             (
-                "ended(held, Claim, State) ->\n    hold(Claim, no_caller(Claim, State));\n",
-                "ended(held, Claim, State) ->\n    case find(Claim, State) of {ok, _} -> hold(Claim, no_caller(Claim, State)); error -> State end;\n",
+                "        {ok, {released, _}} -> remove(Claim, State);\n",
+                "        {ok, {released, _}} -> remove(Claim, State);\n        error -> State;\n",
             ),
         ),
         ("transfer", "freeze_briefly", "delay"),
@@ -93,7 +93,10 @@ CHANGES = {
     # Two processes get a name at once.
     "the record of a name": Change(
         "names/todana_scope_records",
-        (("                    All = [{Key, State} | Checks],\n", "                    All = [Check || State =/= none, Check <- Checks],\n"),),
+        ((
+            "    {commit(Table, [{Key, State} | Checks], Writes), Decided};\n",
+            "    {commit(Table, [Check || {Key, State} =/= none, Check <- Checks], Writes), Decided};\n",
+        ),),
         ("transfer", "delay"),
         NAMES,
     ),
