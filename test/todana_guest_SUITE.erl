@@ -905,14 +905,17 @@ a_name_that_was_unregistered_is_not_registered_again(Config) ->
     await(fun() -> names(A, which_names, [s]) =:= [kept] end),
     await(fun() ->
         #{session := Now} = rpc(Z, todana_name_scopes, table, [s]),
-        length(rpc(Z, todana_claim_watcher, on_loss, [Now])) =:= 1
+        length(claims_of(Z, Now)) =:= 1
     end),
     ?assertEqual([kept], names(A, which_names, [s])).
 
 await_claims(Node, Session, Count) ->
-    Claims = fun() -> rpc(Node, todana_claim_watcher, on_loss, [Session]) end,
-    await(fun() -> length(Claims()) =:= Count end),
-    Claims().
+    await(fun() -> length(claims_of(Node, Session)) =:= Count end),
+    claims_of(Node, Session).
+
+claims_of(Node, Session) ->
+    {_, Claims} = rpc(Node, todana_claim_watcher, held, [s, all]),
+    [Claim || #{ref := {Of, _}} = Claim <- Claims, Of =:= Session].
 
 %% Those of aten, by which members notice that another one is gone.
 a_guest_receives_no_heartbeats(Config) ->
