@@ -369,6 +369,8 @@ can_join_test_() ->
         end
     end,
     [
+        ?_assertMatch("cluster_join: a@host has a short name" ++ _,
+                      Join('a@host', 'b@10.0.0.3')),
         ?_assertMatch("cluster_join: a@10.0.0.2 is this node itself" ++ _,
                       Join('a@10.0.0.2', 'a@10.0.0.2')),
         ?_assertMatch("node: b@127.0.0.1 is on a loopback address" ++ _,

@@ -134,8 +134,8 @@ subscriptions_outlive_their_keeper(Config) ->
     ?assertEqual([], ask(Y, Other, all)),
     ?assertError(badarg, todana(Y, events, [Ref])).
 
-%% A seat does not answer who wants the names of a scope. All else goes on, and
-%% so do those that wait, when it answers.
+%% A seat does not answer questions about the names of a scope. All else goes
+%% on, and so do those that wait, when it answers.
 changes_are_reported_while_a_guest_subscribes(Config) ->
     [A | _] = cluster([a], Config),
     Y = guest(y, A, [{write_timeout_ms, '600000'}]),

@@ -330,20 +330,6 @@ has_cookie(_Known, _Options) ->
 -spec name(atom(), todana_config:options()) -> ok | {error, iodata()}.
 name(off, #{cluster_create := no, cluster_join := off}) ->
     ok;
-name(off, #{cluster_join := [_ | _] = Peers}) when node() =/= nonode@nohost ->
-    Own = net_kernel:longnames(),
-    case [Peer || Peer <- Peers, todana_distribution:is_long(Peer) =/= Own] of
-        [Peer | _] when is_boolean(Own) ->
-            {Kind, Flag} = case Own of
-                true -> {"long", "-sname"};
-                false -> {"short", "-name"}
-            end,
-            {error, ["cluster_join: ", atom_to_list(node()), " has a ", Kind,
-                     " name and ", atom_to_list(Peer), " has not, so they "
-                     "cannot be connected: start this emulator with ", Flag]};
-        _ ->
-            ok
-    end;
 name(off, _Options) when node() =/= nonode@nohost ->
     ok;
 name(off, _Options) ->

@@ -10,7 +10,7 @@
 
 -export([start/1, check/1, cookie_file/1, check_cookie/1]).
 -export([check_join/2, peers/1]).
--export([is_near/1, is_long/1]).
+-export([is_near/1]).
 -export([has_tls/0, connect/1, is_alive/1]).
 %% The decisions, for tests
 -export([refusal/2, can_join/3]).
@@ -94,7 +94,7 @@ own_name(#{node := Name}) -> Name.
 
 -doc """
 Whether a node of this name, on a host with these addresses, can join this peer:
-it is another node, and one that can reach this one.
+it is another node, and one that can reach this one, with the same kind of name.
 """.
 -spec can_join(node(), node(), [inet:ip_address()]) ->
     ok | {error, Sentence :: iodata()}.
@@ -103,6 +103,22 @@ can_join(Name, Name, _Own) ->
              "a member of the cluster that it is to join, or create one with "
              "cluster_create"]};
 can_join(Name, Peer, Own) ->
+    case {is_long(Name), is_long(Peer)} of
+        {Same, Same} -> can_reach(Name, Peer, Own);
+        _ when Name =:= nonode@nohost -> ok;
+        {true, false} -> other_kind(Name, "long", Peer, "-sname");
+        {false, true} -> other_kind(Name, "short", Peer, "-name")
+    end.
+
+-spec other_kind(node(), string(), node(), string()) -> {error, iodata()}.
+other_kind(Name, Kind, Peer, Flag) ->
+    {error, ["cluster_join: ", atom_to_list(Name), " has a ", Kind,
+             " name and ", atom_to_list(Peer), " has not, so they cannot be "
+             "connected: start this emulator with ", Flag]}.
+
+-spec can_reach(node(), node(), [inet:ip_address()]) ->
+    ok | {error, iodata()}.
+can_reach(Name, Peer, Own) ->
     case {address_of(Name), address_of(Peer)} of
         {{ok, Address}, {ok, Other}} ->
             IsNear = is_loopback(Other) orelse lists:member(Other, Own),
@@ -325,7 +341,6 @@ listen_on(Address, Port) ->
             application:set_env(kernel, inet_dist_listen_max, Port)
     end.
 
--doc "Whether the node has a long name.".
 -spec is_long(node()) -> boolean().
 is_long(Node) ->
     [_, Host] = string:split(atom_to_list(Node), "@"),
